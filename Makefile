@@ -8,6 +8,7 @@
 #   make check-unit, check-sql, check-tcp, check-isolation, check-tap, check-chaos, check-roce    one group of check,
 #   make check-sanitizers, check-sql_tcp, check-tap_rest, check-roce_sql, check-roce_pair         or of check-rest;
 #                         TESTS='01_a 02_b' only those, PROVIDER=soft_tcp over another provider
+#   make indent           format the C files with pg_bsd_indent; check-unit TESTS=indent only looks
 #   make check-static     warnings of gcc and clang, clang's analyzer and cppcheck; needs no server
 #   make check-versions   SQL and isolation tests on PostgreSQL 17 and 18, and with data nodes of those
 #   make check-memory     tests under ASan, UBSan and Valgrind, on a PostgreSQL with assertions: test/memory/check.sh
@@ -104,7 +105,7 @@ run_check = $(srcdir)/test/run_check.sh
 
 one_group = $(groups:%=check-%) $(rest_groups:%=check-%) $(alone_groups:%=check-%) $(extra_groups:%=check-%)
 
-.PHONY: $(filter-out check-%,$(own)) $(one_group) check-full check-rest check-differential check-history check-faults check-refuse
+.PHONY: $(filter-out check-%,$(own)) $(one_group) check-full check-rest check-differential check-history check-faults check-refuse indent
 
 help:
 	@sed -n '/^[^#]/q; s/^#\( \|$$\)//p' $(srcdir)/Makefile
@@ -139,6 +140,9 @@ check-faults: install-deps
 
 check-refuse: install-deps
 	@$(srcdir)/test/refuse/run.sh
+
+indent: install-deps
+	@$(srcdir)/test/static/indent.pl $(srcdir)
 
 demo:
 	@$(srcdir)/test/install_deps.sh --build

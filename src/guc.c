@@ -170,23 +170,28 @@ define_start_settings(GucContext context)
 {
 	DefineCustomIntVariable("rdma_fdw.buffer_memory",
 							"Memory for the send and receive buffers of all flows.",
-							"Lent to peers in pieces of rdma_fdw.segment_size. With an RDMA device it is locked in memory.",
+							"Lent to peers in pieces of rdma_fdw.segment_size. With an RDMA device "
+							"it is locked in memory.",
 							&rf_buffer_memory, 256 * 1024, 4 * 1024, INT_MAX / 2,
 							context, GUC_UNIT_KB, NULL, NULL, NULL);
 	DefineCustomIntVariable("rdma_fdw.segment_size",
 							"Largest size of the pieces in which buffer memory is lent to a peer.",
-							"A peer can reach the segments lent to it and nothing else. The buffers of one flow must fit into one segment. "
+							"A peer can reach the segments lent to it and nothing else. The "
+							"buffers of one flow must fit into one segment. "
 							"Half of the memory is in pieces of 2 MB.",
 							&rf_segment_size, 16 * 1024, 2 * 1024, 1024 * 1024,
 							context, GUC_UNIT_KB, NULL, NULL, NULL);
 	DefineCustomIntVariable("rdma_fdw.value_memory",
-							"Memory in which rows that do not fit a buffer are laid out and sent from.",
-							"0 has them copied to the buffers. It is registered with an RDMA device as it is used, see rdma_fdw.dynamic_registration.",
+							"Memory in which rows that do not fit a buffer are laid out and sent "
+							"from.",
+							"0 has them copied to the buffers. It is registered with an RDMA "
+							"device as it is used, see rdma_fdw.dynamic_registration.",
 							&rf_value_memory, 64 * 1024, 0, INT_MAX / 2,
 							context, GUC_UNIT_KB, NULL, NULL, NULL);
 	DefineCustomEnumVariable("rdma_fdw.huge_pages",
 							 "Use of huge pages for the buffer memory and the value memory.",
-							 "\"try\" falls back to ordinary pages, \"on\" refuses to start without huge pages.",
+							 "\"try\" falls back to ordinary pages, \"on\" refuses to start "
+							 "without huge pages.",
 							 &rf_huge_pages, RF_HUGE_TRY, huge_pages_options,
 							 context, 0, NULL, NULL, NULL);
 	DefineCustomIntVariable("rdma_fdw.max_flows",
@@ -200,23 +205,28 @@ define_start_settings(GucContext context)
 							&rf_engine_lanes, 1, 1, RF_MAX_LANES,
 							context, 0, NULL, NULL, NULL);
 	DefineCustomStringVariable("rdma_fdw.listen_address",
-							   "Host name or address on which the engine listens for other engines.",
+							   "Host name or address on which the engine listens for other "
+							   "engines.",
 							   "Empty: the first of listen_addresses.",
 							   &rf_listen_address, "",
 							   context, 0, NULL, NULL, NULL);
 	DefineCustomIntVariable("rdma_fdw.engine_port",
 							"TCP port on which the engine listens for other engines.",
-							"0 takes any free port; readers learn it over their database connection.",
+							"0 takes any free port; readers learn it over their database "
+							"connection.",
 							&rf_engine_port, 0, 0, 65535,
 							context, 0, NULL, NULL, NULL);
 	DefineCustomEnumVariable("rdma_fdw.provider",
-							 "What moves the data: an RDMA device (verbs) or shared memory and TCP (soft).",
-							 "\"auto\" takes verbs when a usable device is found, and TCP for nodes that it does not reach.",
+							 "What moves the data: an RDMA device (verbs) or shared memory and TCP "
+							 "(soft).",
+							 "\"auto\" takes verbs when a usable device is found, and TCP for "
+							 "nodes that it does not reach.",
 							 &rf_provider, RF_PROVIDER_AUTO, provider_options,
 							 context, 0, NULL, NULL, NULL);
 	DefineCustomStringVariable("rdma_fdw.device",
 							   "Name of the RDMA device to use.",
-							   "Empty: the first with an active port. The view rdma.devices lists them.",
+							   "Empty: the first with an active port. The view rdma.devices lists "
+							   "them.",
 							   &rf_device, "",
 							   context, 0, NULL, NULL, NULL);
 	DefineCustomIntVariable("rdma_fdw.device_port",
@@ -245,18 +255,23 @@ define_start_settings(GucContext context)
 							&rf_service_level, 0, 0, 15,
 							context, 0, NULL, NULL, NULL);
 	DefineCustomIntVariable("rdma_fdw.ack_timeout",
-							"Exponent of the RDMA acknowledgement timeout: 4.096 microseconds * 2 ^ this.",
+							"Exponent of the RDMA acknowledgement timeout: 4.096 microseconds * 2 "
+							"^ this.",
 							"A device may wait up to four times as long.",
 							&rf_ack_timeout, 16, 1, 31,
 							context, 0, NULL, NULL, NULL);
 	DefineCustomIntVariable("rdma_fdw.retry_count",
-							"Times an unacknowledged RDMA packet is sent again before the connection counts as lost.",
-							"Soft-RoCE takes 7 for without end; then rdma_fdw.peer_timeout ends it.",
+							"Times an unacknowledged RDMA packet is sent again before the "
+							"connection counts as lost.",
+							"Soft-RoCE takes 7 for without end; then rdma_fdw.peer_timeout ends "
+							"it.",
 							&rf_retry_count, 6, 0, 7,
 							context, 0, NULL, NULL, NULL);
 	DefineCustomIntVariable("rdma_fdw.rnr_retry",
-							"Times RDMA tries again when the receiver was not ready; 7 means without end.",
-							"The receiver's device answers meanwhile; rdma_fdw.peer_timeout ends it.",
+							"Times RDMA tries again when the receiver was not ready; 7 means "
+							"without end.",
+							"The receiver's device answers meanwhile; rdma_fdw.peer_timeout ends "
+							"it.",
 							&rf_rnr_retry, 7, 0, 7,
 							context, 0, NULL, NULL, NULL);
 	DefineCustomEnumVariable("rdma_fdw.soft_transport",
@@ -265,8 +280,10 @@ define_start_settings(GucContext context)
 							 &rf_soft_transport, RF_SOFT_AUTO, soft_transport_options,
 							 context, 0, NULL, NULL, NULL);
 	DefineCustomEnumVariable("rdma_fdw.encryption",
-							 "Whether engines encrypt what they send each other over TCP; the stricter of two nodes' settings holds.",
-							 "\"auto\" does, \"require\" also keeps rows from RDMA devices, which do not encrypt; \"off\" leaves it to the other node.",
+							 "Whether engines encrypt what they send each other over TCP; the "
+							 "stricter of two nodes' settings holds.",
+							 "\"auto\" does, \"require\" also keeps rows from RDMA devices, which "
+							 "do not encrypt; \"off\" leaves it to the other node.",
 							 &rf_encryption, RF_ENCRYPTION_AUTO, encryption_options,
 							 context, 0, NULL, NULL, NULL);
 }
@@ -275,24 +292,30 @@ static void
 define_engine_settings(void)
 {
 	DefineCustomIntVariable("rdma_fdw.peer_timeout",
-							"Time after which another engine counts as lost: without any sign of life, or without any data getting through.",
+							"Time after which another engine counts as lost: without any sign of "
+							"life, or without any data getting through.",
 							NULL,
 							&rf_peer_timeout, 30 * 1000, 500, 3600 * 1000,
 							PGC_SIGHUP, GUC_UNIT_MS, NULL, NULL, NULL);
 	DefineCustomIntVariable("rdma_fdw.rekey_after",
-							"How much is sent over an encrypted connection until its keys are made anew.",
-							"Counted in records of 16 kB, also where they are smaller. Holds for connections that are made from then on.",
+							"How much is sent over an encrypted connection until its keys are made "
+							"anew.",
+							"Counted in records of 16 kB, also where they are smaller. Holds for "
+							"connections that are made from then on.",
 							&rf_rekey_after, 64 * 1024 * 1024, 16, 64 * 1024 * 1024,
 							PGC_SIGHUP, GUC_UNIT_KB, NULL, NULL, NULL);
 	DefineCustomEnumVariable("rdma_fdw.polling_mode",
 							 "How the engine's lanes wait for completions.",
-							 "\"adaptive\" sleeps, and once woken polls on for rdma_fdw.poll_time; \"busy\" never sleeps and takes a core per lane; "
+							 "\"adaptive\" sleeps, and once woken polls on for rdma_fdw.poll_time; "
+							 "\"busy\" never sleeps and takes a core per lane; "
 							 "\"event\", \"event_batch\" and \"hybrid\" exist for comparison.",
 							 &rf_polling_mode, RF_POLLING_ADAPTIVE, polling_mode_options,
 							 PGC_SIGHUP, 0, NULL, NULL, NULL);
 	DefineCustomIntVariable("rdma_fdw.poll_time",
-							"Microseconds that a lane goes on polling after its last success before it sleeps.",
-							"-1 takes what sleeping and waking cost when the engine started (rdma.stat_engine shows it).",
+							"Microseconds that a lane goes on polling after its last success "
+							"before it sleeps.",
+							"-1 takes what sleeping and waking cost when the engine started "
+							"(rdma.stat_engine shows it).",
 							&rf_poll_time, -1, -1, 100000,
 							PGC_SIGHUP, 0, NULL, NULL, NULL);
 	DefineCustomIntVariable("rdma_fdw.poll_batch",
@@ -301,68 +324,87 @@ define_engine_settings(void)
 							&rf_poll_batch, 32, 1, 256,
 							PGC_SIGHUP, 0, NULL, NULL, NULL);
 	DefineCustomIntVariable("rdma_fdw.merge_limit",
-							"Most bytes that neighbouring buffers are merged to in one work request; 0 never merges.",
+							"Most bytes that neighbouring buffers are merged to in one work "
+							"request; 0 never merges.",
 							NULL,
 							&rf_merge_limit, 4 * 1024, 0, RF_MAX_MESSAGE / 1024,
 							PGC_SIGHUP, GUC_UNIT_KB, NULL, NULL, NULL);
 	DefineCustomIntVariable("rdma_fdw.chain_limit",
-							"Most work requests that are handed to the device at once; 1 never chains.",
+							"Most work requests that are handed to the device at once; 1 never "
+							"chains.",
 							NULL,
 							&rf_chain_limit, 32, 1, RF_MAX_CHAIN,
 							PGC_SIGHUP, 0, NULL, NULL, NULL);
 	DefineCustomBoolVariable("rdma_fdw.claim_backoff",
-							 "A lost claim of a shared receive buffer waits before the next attempt.",
-							 "Off, it is tried again at once, a thousand times before the buffer is asked for.",
+							 "A lost claim of a shared receive buffer waits before the next "
+							 "attempt.",
+							 "Off, it is tried again at once, a thousand times before the buffer "
+							 "is asked for.",
 							 &rf_claim_backoff, true,
 							 PGC_SIGHUP, 0, NULL, NULL, NULL);
 	DefineCustomBoolVariable("rdma_fdw.selective_signaling",
-							 "Asks the device for a completion of only the last of several work requests.",
+							 "Asks the device for a completion of only the last of several work "
+							 "requests.",
 							 "Off: of each.",
 							 &rf_selective_signaling, true,
 							 PGC_SIGHUP, 0, NULL, NULL, NULL);
 	DefineCustomEnumVariable("rdma_fdw.admission_policy",
 							 "Who decides how many bytes may be in flight.",
-							 "\"window\" keeps them below rdma_fdw.admission_window, \"delay\" follows the delay of completions below that, \"none\" has no limit.",
+							 "\"window\" keeps them below rdma_fdw.admission_window, \"delay\" "
+							 "follows the delay of completions below that, \"none\" has no limit.",
 							 &rf_admission_policy, RF_ADMISSION_WINDOW, admission_policy_options,
 							 PGC_SIGHUP, 0, NULL, NULL, NULL);
 	DefineCustomIntVariable("rdma_fdw.admission_window",
-							"Most bytes that the engine has in flight; what is beyond waits, and is merged while it waits.",
+							"Most bytes that the engine has in flight; what is beyond waits, and "
+							"is merged while it waits.",
 							"0 has no limit.",
 							&rf_admission_window, 4 * 1024, 0, 1024 * 1024,
 							PGC_SIGHUP, GUC_UNIT_KB, NULL, NULL, NULL);
 	DefineCustomIntVariable("rdma_fdw.credit_limit",
-							"Most writes that may be outstanding on one queue pair; 0 sets no limit.",
-							"-1 finds the best limit by trying, and again as the load changes (rdma.stat_lanes shows it).",
+							"Most writes that may be outstanding on one queue pair; 0 sets no "
+							"limit.",
+							"-1 finds the best limit by trying, and again as the load changes "
+							"(rdma.stat_lanes shows it).",
 							&rf_credit_limit, RF_CREDIT_AUTO, RF_CREDIT_AUTO, 1024,
 							PGC_SIGHUP, 0, NULL, NULL, NULL);
 	DefineCustomIntVariable("rdma_fdw.registration_cache",
-							"Most bytes of value memory that stay registered for peers when no stream uses them.",
+							"Most bytes of value memory that stay registered for peers when no "
+							"stream uses them.",
 							"What was not used for longest is deregistered first. 0 keeps nothing.",
 							&rf_registration_cache, 64 * 1024, 0, INT_MAX / 2,
 							PGC_SIGHUP, GUC_UNIT_KB, NULL, NULL, NULL);
 	DefineCustomIntVariable("rdma_fdw.probe_time",
-							"Time a sender waits for a free receive buffer before it asks the reader.",
+							"Time a sender waits for a free receive buffer before it asks the "
+							"reader.",
 							NULL,
 							&rf_probe_time, 1000, 10, 60 * 1000,
 							PGC_SIGHUP, GUC_UNIT_MS, NULL, NULL, NULL);
 	DefineCustomStringVariable("rdma_fdw.engine_address",
 							   "Address that this node tells readers to connect their engines to.",
-							   "\"host\", \"host:port\" or \"[IPv6 address]:port\". Empty: the host that their database connection uses, and the engine's own port.",
+							   "\"host\", \"host:port\" or \"[IPv6 address]:port\". Empty: the "
+							   "host that their database connection uses, and the engine's own "
+							   "port.",
 							   &rf_engine_address, "",
 							   PGC_SIGHUP, 0, rf_check_engine_address, NULL, NULL);
 	DefineCustomIntVariable("rdma_fdw.token_lifetime",
-							"Time within which a reader's engine must connect after it was invited.",
-							"So long nodes of one statement may take to open their streams to each other, too.",
+							"Time within which a reader's engine must connect after it was "
+							"invited.",
+							"So long nodes of one statement may take to open their streams to each "
+							"other, too.",
 							&rf_token_lifetime, 60, 1, 3600,
 							PGC_SIGHUP, GUC_UNIT_S, NULL, NULL, NULL);
 	DefineCustomStringVariable("rdma_fdw.trusted_networks",
-							   "Networks that protect what crosses them, so that rows may do so in clear.",
+							   "Networks that protect what crosses them, so that rows may do so in "
+							   "clear.",
 							   "A list of addresses and networks in CIDR notation. Empty: none.",
 							   &rf_trusted_networks, "",
 							   PGC_SIGHUP, GUC_LIST_INPUT, check_trusted_networks, NULL, NULL);
 	DefineCustomStringVariable("rdma_fdw.exchange_hosts",
-							   "Other nodes that this node's engine connects to when a statement over several nodes asks for it.",
-							   "A list of addresses, networks in CIDR notation, host names, \"samehost\", \"samenet\" (any subnet that this server is directly connected to) and \"all\". Empty: none.",
+							   "Other nodes that this node's engine connects to when a statement "
+							   "over several nodes asks for it.",
+							   "A list of addresses, networks in CIDR notation, host names, "
+							   "\"samehost\", \"samenet\" (any subnet that this server is directly "
+							   "connected to) and \"all\". Empty: none.",
 							   &rf_exchange_hosts, "samehost, samenet",
 							   PGC_SIGHUP, GUC_LIST_INPUT, rf_check_exchange_hosts, NULL, NULL);
 }
@@ -373,7 +415,8 @@ define_stream_settings(void)
 {
 	DefineCustomIntVariable("rdma_fdw.receive_buffers",
 							"Number of receive buffers of one stream.",
-							"1 is the single-buffer mode. Servers and tables can have their own value.",
+							"1 is the single-buffer mode. Servers and tables can have their own "
+							"value.",
 							&rf_receive_buffers, 4, 1, RF_MAX_SLOTS,
 							PGC_USERSET, 0, NULL, NULL, NULL);
 	DefineCustomIntVariable("rdma_fdw.receive_buffer_size",
@@ -384,7 +427,8 @@ define_stream_settings(void)
 							PGC_USERSET, GUC_UNIT_KB, NULL, NULL, NULL);
 	DefineCustomEnumVariable("rdma_fdw.receive_pool",
 							 "Whether all producers of one consumer share its receive buffers.",
-							 "\"auto\" shares where that needs fewer buffers than rdma_fdw.receive_buffers for each producer; "
+							 "\"auto\" shares where that needs fewer buffers than "
+							 "rdma_fdw.receive_buffers for each producer; "
 							 "\"granted\" shares without remote compare-and-swap.",
 							 &rf_receive_pool, RF_RECEIVE_POOL_AUTO, receive_pool_options,
 							 PGC_USERSET, 0, NULL, NULL, NULL);
@@ -394,8 +438,10 @@ define_stream_settings(void)
 							&rf_receive_pool_buffers, 16, RF_RECEIVE_MIN, RF_RECEIVE_MAX,
 							PGC_USERSET, 0, NULL, NULL, NULL);
 	DefineCustomIntVariable("rdma_fdw.inline_limit",
-							"Results up to this size come inside the answer on the database connection.",
-							"Servers and tables can have their own value. 0 sends every row through the engines.",
+							"Results up to this size come inside the answer on the database "
+							"connection.",
+							"Servers and tables can have their own value. 0 sends every row "
+							"through the engines.",
 							&rf_inline_limit, 64, 0, RF_MAX_INLINE / 1024,
 							PGC_USERSET, GUC_UNIT_KB, NULL, NULL, NULL);
 	DefineCustomIntVariable("rdma_fdw.flow_weight",
@@ -404,7 +450,8 @@ define_stream_settings(void)
 							&rf_flow_weight, RF_DEFAULT_WEIGHT, 1, RF_MAX_WEIGHT,
 							PGC_SUSET, 0, NULL, NULL, NULL);
 	DefineCustomIntVariable("rdma_fdw.role_share",
-							"Part of the flows, buffers, connected nodes and one-time tokens that one role may have, in percent.",
+							"Part of the flows, buffers, connected nodes and one-time tokens that "
+							"one role may have, in percent.",
 							"Superusers may have all.",
 							&rf_role_share, 50, 1, 100,
 							PGC_SUSET, 0, NULL, NULL, NULL);
@@ -415,16 +462,20 @@ define_stream_settings(void)
 							PGC_USERSET, GUC_UNIT_MS, NULL, NULL, NULL);
 	DefineCustomIntVariable("rdma_fdw.cores",
 							"Processor cores that nodes of one statement on this machine share.",
-							"Each node's part of a statement that exchanges rows has no more parallel workers than its share. 0: as many as the machine has.",
+							"Each node's part of a statement that exchanges rows has no more "
+							"parallel workers than its share. 0: as many as the machine has.",
 							&rf_cores, 0, 0, 65536,
 							PGC_USERSET, 0, NULL, NULL, NULL);
 	DefineCustomIntVariable("rdma_fdw.kept_memory",
-							"Memory that a session keeps for its next statement when it has freed it.",
-							"Of sessions that send rows to other servers or read theirs. 0: as the C library has it.",
+							"Memory that a session keeps for its next statement when it has freed "
+							"it.",
+							"Of sessions that send rows to other servers or read theirs. 0: as the "
+							"C library has it.",
 							&rf_kept_memory, 64 * 1024, 0, 1024 * 1024,
 							PGC_USERSET, GUC_UNIT_KB, NULL, NULL, NULL);
 	DefineCustomIntVariable("rdma_fdw.exchange_wait",
-							"Time to wait until all nodes have buffers for the exchanges of a statement.",
+							"Time to wait until all nodes have buffers for the exchanges of a "
+							"statement.",
 							"While it waits the statement holds none. It then fails.",
 							&rf_exchange_wait, 60 * 1000, 0, INT_MAX,
 							PGC_USERSET, GUC_UNIT_MS, NULL, NULL, NULL);
@@ -435,7 +486,8 @@ define_stream_settings(void)
 							PGC_USERSET, GUC_UNIT_MS, NULL, NULL, NULL);
 	DefineCustomStringVariable("rdma_fdw.application_name",
 							   "application_name of the sessions on data nodes.",
-							   "The escapes %a, %c, %C, %d, %p, %u and %% mean what they do in postgres_fdw.",
+							   "The escapes %a, %c, %C, %d, %p, %u and %% mean what they do in "
+							   "postgres_fdw.",
 							   &rf_application_name, "",
 							   PGC_USERSET, 0, NULL, NULL, NULL);
 }
@@ -445,33 +497,49 @@ static void
 define_data_node_settings(void)
 {
 	DefineCustomIntVariable("rdma_fdw.flush_time",
-							"Time after which a data node sends rows although their batch is not full.",
-							"They leave with the next row that the query makes. 0 sends full batches only.",
+							"Time after which a data node sends rows although their batch is not "
+							"full.",
+							"They leave with the next row that the query makes. 0 sends full "
+							"batches only.",
 							&rf_flush_time, 200, 0, 3600 * 1000,
 							PGC_USERSET, GUC_UNIT_MS, NULL, NULL, NULL);
 	DefineCustomBoolVariable("rdma_fdw.allow_page_shipping",
-							 "On a data node: the role may be sent rows of labelled tables as they are stored.",
-							 "With them leave columns and dead rows that the query did not ask for.",
+							 "On a data node: the role may be sent rows of labelled tables as they "
+							 "are stored.",
+							 "With them leave columns and dead rows that the query did not ask "
+							 "for.",
 							 &rf_allow_page_shipping, false,
 							 PGC_SUSET, 0, NULL, NULL, NULL);
 	DefineCustomEnumVariable("rdma_fdw.region_plan",
-							 "On a data node: how rows of heap pages that travel as they are leave their page.",
-							 "\"copy\" copies the rows alone and sends them, \"gather\" sends them from where they are, \"strided\" lets the device leave out what lies between equal ones, \"box\" sends it, too; \"auto\" whichever costs less.",
+							 "On a data node: how rows of heap pages that travel as they are leave "
+							 "their page.",
+							 "\"copy\" copies the rows alone and sends them, \"gather\" sends them "
+							 "from where they are, \"strided\" lets the device leave out what lies "
+							 "between equal ones, \"box\" sends it, too; \"auto\" whichever costs "
+							 "less.",
 							 &rf_region_mode, RF_REGION_AUTO, region_plan_options,
 							 PGC_USERSET, 0, NULL, NULL, NULL);
 	DefineCustomEnumVariable("rdma_fdw.register_shared_buffers",
-							 "On a data node: heap pages are sent from shared buffers without a copy, which are registered for it.",
-							 "An RDMA device locks all shared buffers in memory for that. \"auto\" does not register when it would keep the engine for long.",
+							 "On a data node: heap pages are sent from shared buffers without a "
+							 "copy, which are registered for it.",
+							 "An RDMA device locks all shared buffers in memory for that. \"auto\" "
+							 "does not register when it would keep the engine for long.",
 							 &rf_register_pages, RF_REGISTER_AUTO, register_pages_options,
 							 PGC_SIGHUP, 0, NULL, NULL, NULL);
 	DefineCustomEnumVariable("rdma_fdw.dynamic_registration",
-							 "Where a data node lays out rows that do not fit a buffer, and batches that go to several nodes: in memory that is registered for the purpose, or in its own, from which they are copied to the buffers.",
-							 "\"auto\" registers when that is cheaper, by what both cost when the engine started.",
+							 "Where a data node lays out rows that do not fit a buffer, and "
+							 "batches that go to several nodes: in memory that is registered for "
+							 "the purpose, or in its own, from which they are copied to the "
+							 "buffers.",
+							 "\"auto\" registers when that is cheaper, by what both cost when the "
+							 "engine started.",
 							 &rf_dynamic_registration, RF_VALUES_AUTO, dynamic_registration_options,
 							 PGC_USERSET, 0, NULL, NULL, NULL);
 	DefineCustomIntVariable("rdma_fdw.dynamic_registration_threshold",
-							"Size of a row from which on rdma_fdw.dynamic_registration = auto registers.",
-							"-1 decides by what copying and registering cost when the engine started (rdma.stat_engine shows it).",
+							"Size of a row from which on rdma_fdw.dynamic_registration = auto "
+							"registers.",
+							"-1 decides by what copying and registering cost when the engine "
+							"started (rdma.stat_engine shows it).",
 							&rf_dynamic_threshold, -1, -1, INT_MAX / 2,
 							PGC_USERSET, GUC_UNIT_KB, NULL, NULL, NULL);
 }
@@ -482,34 +550,42 @@ define_plan_settings(void)
 {
 	DefineCustomEnumVariable("rdma_fdw.push_down",
 							 "What the data nodes are asked to do of a query.",
-							 "\"all\" is whatever they can do, \"scans\" only conditions of single tables, "
+							 "\"all\" is whatever they can do, \"scans\" only conditions of single "
+							 "tables, "
 							 "\"none\" nothing but to send columns. "
 							 "It goes for statements that are planned from now on.",
 							 &rf_push_down, RF_PUSH_DOWN_ALL, push_down_options,
 							 PGC_USERSET, 0, NULL, NULL, NULL);
 	DefineCustomBoolVariable("rdma_fdw.measured_costs",
-							 "Counts the network's round trip and bandwidth, as measured, into costs of foreign scans.",
-							 "Only where the options fdw_startup_cost and fdw_tuple_cost of the server are not set.",
+							 "Counts the network's round trip and bandwidth, as measured, into "
+							 "costs of foreign scans.",
+							 "Only where the options fdw_startup_cost and fdw_tuple_cost of the "
+							 "server are not set.",
 							 &rf_measured_costs, true,
 							 PGC_USERSET, GUC_EXPLAIN, NULL, NULL, NULL);
 	DefineCustomEnumVariable("rdma_fdw.exchange_strategy",
 							 "How tables of a server with several nodes are joined.",
-							 "auto takes what costs least; any other value is taken where it is possible. "
+							 "auto takes what costs least; any other value is taken where it is "
+							 "possible. "
 							 "pull joins on this node.",
 							 &rf_exchange_strategy, RF_STRATEGY_AUTO, exchange_strategy_options,
 							 PGC_USERSET, 0, NULL, NULL, NULL);
 	DefineCustomBoolVariable("rdma_fdw.exchange_partitions",
-							 "Whether servers that hold partitions of the same table, or are nodes, join their tables among themselves.",
+							 "Whether servers that hold partitions of the same table, or are "
+							 "nodes, join their tables among themselves.",
 							 "As nodes of one server do. They have to reach each other for that.",
 							 &rf_exchange_partitions, true,
 							 PGC_USERSET, 0, NULL, NULL, NULL);
 	DefineCustomBoolVariable("rdma_fdw.send_local_rows",
-							 "Whether data nodes may join rows that are on this node, where these are few.",
-							 "The rows go with the statement, if that costs less than to join here.",
+							 "Whether data nodes may join rows that are on this node, where these "
+							 "are few.",
+							 "The rows go with the statement, if that costs less than to join "
+							 "here.",
 							 &rf_send_local_rows, true,
 							 PGC_USERSET, 0, NULL, NULL, NULL);
 	DefineCustomEnumVariable("rdma_fdw.exchange_filters",
-							 "Whether rows that have no partners on the node that they would go to stay where they are.",
+							 "Whether rows that have no partners on the node that they would go to "
+							 "stay where they are.",
 							 "auto looks for them where that costs less, on wherever it is right.",
 							 &rf_exchange_filters, RF_EXCHANGE_FILTERS_AUTO, exchange_filters_options,
 							 PGC_USERSET, 0, NULL, NULL, NULL);
@@ -519,17 +595,20 @@ define_plan_settings(void)
 							 &rf_compute_nodes, RF_COMPUTE_AUTO, compute_nodes_options,
 							 PGC_USERSET, 0, NULL, NULL, NULL);
 	DefineCustomEnumVariable("rdma_fdw.decorrelate",
-							 "Whether correlated sub-selects over tables of a server with several nodes become joins.",
+							 "Whether correlated sub-selects over tables of a server with several "
+							 "nodes become joins.",
 							 "auto plans both ways and takes what costs less.",
 							 &rf_decorrelate, RF_DECORRELATE_AUTO, decorrelate_options,
 							 PGC_USERSET, 0, NULL, NULL, NULL);
 	DefineCustomIntVariable("rdma_fdw.lookahead_rows",
-							"Rows that are read ahead for sub-selects that ask data nodes for each row, to ask for many at once.",
+							"Rows that are read ahead for sub-selects that ask data nodes for each "
+							"row, to ask for many at once.",
 							"0 asks for each by itself.",
 							&rf_lookahead_rows, 1000, 0, 10000,
 							PGC_USERSET, 0, NULL, NULL, NULL);
 	DefineCustomBoolVariable("rdma_fdw.explain_nodes",
-							 "EXPLAIN shows the plans that the nodes of a server with nodes have for their part.",
+							 "EXPLAIN shows the plans that the nodes of a server with nodes have "
+							 "for their part.",
 							 NULL,
 							 &rf_explain_nodes, false,
 							 PGC_USERSET, 0, NULL, NULL, NULL);
@@ -540,30 +619,40 @@ static void
 define_transaction_settings(void)
 {
 	DefineCustomEnumVariable("rdma_fdw.commit",
-							 "How a transaction commits that wrote on several nodes, or on one and here.",
-							 "\"atomic\" commits on all or on none where all nodes have prepared transactions, and warns where one has not; "
-							 "\"required\" refuses to write then; \"best_effort\" commits on each node for itself.",
+							 "How a transaction commits that wrote on several nodes, or on one and "
+							 "here.",
+							 "\"atomic\" commits on all or on none where all nodes have prepared "
+							 "transactions, and warns where one has not; "
+							 "\"required\" refuses to write then; \"best_effort\" commits on each "
+							 "node for itself.",
 							 &rf_commit_mode, RF_COMMIT_ATOMIC, commit_options,
 							 PGC_USERSET, 0, NULL, NULL, NULL);
 	DefineCustomEnumVariable("rdma_fdw.snapshot",
-							 "Whether a statement that reads several nodes sees transactions on all of them or on none.",
-							 "\"common\" takes one snapshot of all, while no transaction commits on nodes; "
-							 "\"each_node\" takes each when the transaction first uses the node, and may see half of another.",
+							 "Whether a statement that reads several nodes sees transactions on "
+							 "all of them or on none.",
+							 "\"common\" takes one snapshot of all, while no transaction commits "
+							 "on nodes; "
+							 "\"each_node\" takes each when the transaction first uses the node, "
+							 "and may see half of another.",
 							 &rf_snapshot_mode, RF_SNAPSHOT_COMMON, snapshot_options,
 							 PGC_USERSET, 0, NULL, NULL, NULL);
 	DefineCustomBoolVariable("rdma_fdw.allow_snapshot_isolation",
-							 "Lets SERIALIZABLE transactions use several nodes, or a node and local tables.",
-							 "They have snapshot isolation on each then: write skew between nodes is not found.",
+							 "Lets SERIALIZABLE transactions use several nodes, or a node and "
+							 "local tables.",
+							 "They have snapshot isolation on each then: write skew between nodes "
+							 "is not found.",
 							 &rf_allow_snapshot_isolation, false,
 							 PGC_USERSET, 0, NULL, NULL, NULL);
 	DefineCustomBoolVariable("rdma_fdw.propagate_ddl",
-							 "Has DROP, ALTER and RENAME of foreign tables with the option propagate_ddl reach the tables of the nodes.",
+							 "Has DROP, ALTER and RENAME of foreign tables with the option "
+							 "propagate_ddl reach the tables of the nodes.",
 							 "Off: they change what is here only, as for other foreign tables.",
 							 &rf_propagate_ddl, true,
 							 PGC_USERSET, 0, NULL, NULL, NULL);
 	DefineCustomBoolVariable("rdma_fdw.resolve",
 							 "Finishes in the background what transactions left prepared on nodes.",
-							 "Off in a copy of a coordinator that still runs: both would finish the same transactions.",
+							 "Off in a copy of a coordinator that still runs: both would finish "
+							 "the same transactions.",
 							 &rf_resolve, true,
 							 PGC_SIGHUP, 0, NULL, NULL, NULL);
 }

@@ -75,8 +75,8 @@ register_engine(void)
 }
 
 /*
- * Transactions over several nodes are prepared on each. The default of max_prepared_transactions, 0,
- * means that nobody thought of it; each session of a coordinator's needs one at a time.
+ * Transactions over several nodes are prepared on each. The default of max_prepared_transactions,
+ * 0, means that nobody thought of it; each session of a coordinator's needs one at a time.
  */
 static void
 allow_prepared_transactions(void)

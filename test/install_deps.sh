@@ -24,7 +24,7 @@ tools=(
 	rdma-core ibverbs-providers ibverbs-utils perftest
 	libipc-run-perl clang libclang-rt-dev cppcheck pgbouncer prometheus-postgres-exporter
 	qemu-system-x86 busybox-static cpio kmod iproute2 xz-utils
-	gnuplot-nox
+	gnuplot-nox pg-bsd-indent
 )
 if [ "${1:-}" = --build ]; then
 	shift

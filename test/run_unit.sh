@@ -8,6 +8,7 @@
 # test/fuzz/NAME.c defines LLVMFuzzerTestOneInput; in sanitizers it runs for RF_FUZZ_SECONDS (10) from the inputs in test/fuzz/NAME/.
 #
 # The test "bench" of unit compiles bench/engine and bench/region and runs a short load of the engine's.
+# test/static/indent.pl looks at the format of C files: the test "indent" of unit.
 # test/static/rooms.pl looks at how folders and files use each other: the test "rooms" of unit. test/static/comments.pl looks for
 # files and functions that comments name: the test "comments". test/static/sql_text.pl looks for answers of other servers that become
 # a part of statements: "sql_text", and its own test "sql_text_cases".
@@ -161,6 +162,7 @@ static_check()
 
 # Calls between folders are found in objects.
 static_check rooms "folders or files use each other in a circle, or nothing uses them" test/static/rooms.pl "$RF_SOURCE" || exit 0
+static_check indent "C files are not formatted: make indent" test/static/indent.pl --check "$RF_SOURCE" || exit 0
 static_check comments "comments name what is not there" test/static/comments.pl src include test/unit test/fuzz bench || exit 0
 static_check sql_text_cases "the test sql_text does not find what it is for" test/static/sql_text_cases.sh "$work/sql_text" || exit 0
 static_check sql_text "what another server says is pasted into a statement" test/static/sql_text.pl "$RF_SOURCE" || exit 0

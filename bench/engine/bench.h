@@ -1,9 +1,10 @@
 /*
  * bench.h - the engine without PostgreSQL: what a run is, and what it gives.
  *
- * node.c runs one load between two nodes: each a process with real lanes over a real provider, real flows, and threads in place of the backends. Over the
- * simulated provider, which lives in one process, the nodes are threads of it. techniques.c says which loads show a technique; main.c
- * runs them in turns and prints medians.
+ * node.c runs one load between two nodes: each a process with real lanes over a real provider, real
+ * flows, and threads in place of the backends. Over the simulated provider, which lives in one
+ * process, the nodes are threads of it. techniques.c says which loads show a technique; main.c runs
+ * them in turns and prints medians.
  */
 #ifndef BENCH_H
 #define BENCH_H
@@ -20,14 +21,18 @@
 #define BENCH_MAX_CONSUMERS	4
 #define BENCH_VALUE_MEMORY	((size_t) 64 << 20)
 
-/* How a group's messages find their consumers. Of the others than BENCH_FLOWS there is one group in a load, and its flows are producers x consumers. */
+/*
+ * How a group's messages find their consumers. Of the others than BENCH_FLOWS there is one group in
+ * a load, and its flows are producers x consumers.
+ */
 typedef enum BenchKind
 {
 	BENCH_FLOWS = 0,			/* each thread has flows of its own */
 	BENCH_STATIC,				/* in turn */
 	BENCH_BALANCE,				/* to the consumer with most free receive buffers */
 	BENCH_REPLICATE,			/* to all, which see them in one order */
-	BENCH_VALUES				/* as BENCH_FLOWS, but messages that need not fit a slot (values.c); one flow and thread */
+	BENCH_VALUES				/* as BENCH_FLOWS, but messages that need not fit a slot
+								 * (values.c); one flow and thread */
 } BenchKind;
 
 /* Flows that are used alike. `threads` producers share them; 0 threads = no such group. */
@@ -39,7 +44,8 @@ typedef struct BenchGroup
 	int			consumers;		/* threads of the other side, unless BENCH_FLOWS */
 	uint32_t	pause_us[BENCH_MAX_CONSUMERS];	/* that each takes for a message */
 	uint32_t	slots;			/* per flow, on both sides */
-	uint32_t	pool;			/* receive buffers that all its flows share; 0 = each has its own. One consumer, one peer */
+	uint32_t	pool;			/* receive buffers that all its flows share; 0 = each has its own.
+								 * One consumer, one peer */
 	bool		granted;		/* of the pool: none is claimed */
 	uint32_t	slot_size;		/* with the header of 64 bytes */
 	uint32_t	length;			/* payload of a message; 0 = a full slot */
@@ -47,7 +53,8 @@ typedef struct BenchGroup
 	uint32_t	gap_us;			/* mean; the gaps are random */
 	uint32_t	weight;			/* of each flow; 0 = the default */
 	RfValueMode values;			/* BENCH_VALUES: where a message is laid out */
-	bool		single;			/* and each is a stream of its own, of which nothing stays registered */
+	bool		single;			/* and each is a stream of its own, of which nothing stays
+								 * registered */
 	bool		fill;			/* producer writes whole messages; else the first 8 bytes */
 	bool		copy;			/* consumer copies messages before releasing them */
 	bool		latency;		/* measure from submit to sight */
@@ -59,15 +66,17 @@ typedef struct BenchLoad
 	const char *transport;		/* shm, tcp, verbs, sim */
 	int			lanes;
 	int			peers;			/* connection sets between the two nodes */
-	bool		apart;			/* each node has cores of its own, as two machines have; otherwise any thread may run anywhere */
+	bool		apart;			/* each node has cores of its own, as two machines have; otherwise
+								 * any thread may run anywhere */
 	uint32_t	milliseconds;
 	const RfAdmissionPolicy *policy;	/* of the producer's node; NULL = none */
 	uint64_t	window;			/* bytes */
 	BenchGroup	groups[BENCH_GROUPS];	/* flows are dealt out to the peers in turn */
 
 	/*
-	 * Wake-ups alone: no lane and no backends on the producer's side, but one thread that posts to the consumer's lane, looks for the effect in its flow
-	 * without sleeping, and releases. One flow, the first group's.
+	 * Wake-ups alone: no lane and no backends on the producer's side, but one thread that posts to
+	 * the consumer's lane, looks for the effect in its flow without sleeping, and releases. One
+	 * flow, the first group's.
 	 */
 	bool		drive;
 	uint32_t	drive_burst;	/* messages; 0 = none ever */
@@ -101,7 +110,8 @@ typedef struct BenchResult
 	uint64_t	claims;			/* buffers of a pool: won, */
 	uint64_t	claims_lost;	/* attempts that found one taken, */
 	uint64_t	claims_asked;	/* and asked for */
-	uint64_t	memory;			/* bytes that the flows and connections cost the producer's node beyond their buffers */
+	uint64_t	memory;			/* bytes that the flows and connections cost the producer's node
+								 * beyond their buffers */
 	double		p50;			/* us, of the groups that measure it */
 	double		p99;
 } BenchResult;
@@ -119,7 +129,10 @@ extern double bench_copies(size_t size, int buffers);
 
 extern int64_t bench_now_ns(void);
 
-/* This thread, and those it starts, on the first half of the cores or on the other. Nothing changes where there is only one. */
+/*
+ * This thread, and those it starts, on the first half of the cores or on the other. Nothing changes
+ * where there is only one.
+ */
 extern void bench_part_cores(bool first);
 
 /* ---------- main.c, for techniques.c ---------- */
@@ -155,14 +168,20 @@ extern double bench_requests(const BenchResult *result);	/* work requests per me
 extern double bench_doorbells(const BenchResult *result);	/* per work request */
 
 /*
- * A technique is about to run something that takes so long in each round: says so on stderr. Before the first, every technique is called once to add
- * this up; what it calls while bench_counting must return without doing anything.
+ * A technique is about to run something that takes so long in each round: says so on stderr. Before
+ * the first, every technique is called once to add this up; what it calls while bench_counting must
+ * return without doing anything.
  */
-extern void bench_step(const char *technique, const char *transport, const char *x, uint64_t milliseconds);
+extern void bench_step(const char *technique, const char *transport, const char *x,
+					   uint64_t milliseconds);
 extern bool bench_counting;
 
-/* Run the loads in turns, bench_rounds times, and print a line of medians for each: technique, x, variant, figures. */
-extern BenchSeries bench_series(const char *technique, const char *x, const BenchLoad *loads, int count);
+/*
+ * Run the loads in turns, bench_rounds times, and print a line of medians for each: technique, x,
+ * variant, figures.
+ */
+extern BenchSeries bench_series(const char *technique, const char *x, const BenchLoad *loads,
+								int count);
 
 /* Median over the rounds of metric(variant) or of metric(variant) / metric(base). */
 extern double bench_median(const BenchSeries *series, BenchMetric metric, int variant);
@@ -171,11 +190,12 @@ extern double bench_ratio(const BenchSeries *series, BenchMetric metric, int var
 /* A line of the table. `target` is compared: at_least or at most; NAN = only told. */
 extern void bench_row(const char *technique, const char *transport, const char *what, double value,
 					  bool at_least, double target, const char *paper);
-extern void bench_note(const char *technique, const char *format,...) __attribute__((format(printf, 2, 3)));
+extern void bench_note(const char *technique, const char *format,...)
+			__attribute__((format(printf, 2, 3)));
 
-extern int bench_rounds;
-extern int bench_most_nodes;		/* of an exchange between simulated nodes */
+extern int	bench_rounds;
+extern int	bench_most_nodes;	/* of an exchange between simulated nodes */
 extern double bench_middle(double *values, int count);	/* median; sorts them */
-extern uint32_t bench_ms;			/* per run */
+extern uint32_t bench_ms;		/* per run */
 
 #endif

@@ -1,8 +1,10 @@
 /*
- * claims.c - buffers that many claim by compare-and-swap, with and without the backoff of src/engine/backoff.h.
+ * claims.c - buffers that many claim by compare-and-swap, with and without the backoff of
+ * src/engine/backoff.h.
  *
- * The word that is swapped is real and so are the claimants, threads; what the network would take for an attempt is slept, so that few cores are enough. The
- * attempt is decided in the middle of its round trip.
+ * The word that is swapped is real and so are the claimants, threads; what the network would take
+ * for an attempt is slept, so that few cores are enough. The attempt is decided in the middle of
+ * its round trip.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -35,7 +37,8 @@ typedef struct Claimant
 static void
 wait_ns(uint64_t ns)
 {
-	struct timespec time = {.tv_sec = (time_t) (ns / 1000000000), .tv_nsec = (long) (ns % 1000000000)};
+	struct timespec time = {.tv_sec = (time_t) (ns / 1000000000),
+	.tv_nsec = (long) (ns % 1000000000)};
 
 	nanosleep(&time, NULL);
 }

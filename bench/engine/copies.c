@@ -1,6 +1,7 @@
 /*
- * copies.c - what this machine's cores and caches give a second receive buffer, without any engine: one thread writes buffers that another, on another
- * core, copies out before it gives them back. Both spin. It is the consume test with nothing in it but the two copies.
+ * copies.c - what this machine's cores and caches give a second receive buffer, without any engine:
+ * one thread writes buffers that another, on another core, copies out before it gives them back.
+ * Both spin. It is the consume test with nothing in it but the two copies.
  */
 #include <pthread.h>
 #include <sched.h>
@@ -28,7 +29,7 @@ static void
 copy(void *to, const void *from, size_t size)
 {
 	memcpy(to, from, size);
-	__asm__ volatile ("" : : "r" (to) : "memory");
+	__asm__ volatile (""::"r" (to):"memory");
 }
 
 static void *
@@ -76,12 +77,15 @@ double
 bench_copies(size_t size, int buffers)
 {
 	size_t		all = size * (size_t) buffers;
-	uint8_t    *memory = mmap(NULL, 2 * all + size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+	uint8_t    *memory = mmap(NULL, 2 * all + size, PROT_READ | PROT_WRITE,
+							  MAP_SHARED | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
 	int64_t		begin = bench_now_ns();
-	Copies		copies = {
-		.size = size, .buffers = (uint64_t) buffers, .source = memory, .shared = memory + all, .target = memory + 2 * all,
-		.stop_at = begin + (int64_t) bench_ms * 1000000
-	};
+	Copies		copies = {.size = size,
+		.buffers = (uint64_t) buffers,
+		.source = memory,
+		.shared = memory + all,
+		.target = memory + 2 * all,
+	.stop_at = begin + (int64_t) bench_ms * 1000000};
 	pthread_t	threads[2];
 	int64_t		end;
 

@@ -1,6 +1,6 @@
 /*
- * drive.c - a producer that is one thread and has no lane: it posts to the consumer's lane itself, in bursts with gaps, so that only the
- * lane's way of waiting is measured.
+ * drive.c - a producer that is one thread and has no lane: it posts to the consumer's lane itself,
+ * in bursts with gaps, so that only the lane's way of waiting is measured.
  */
 #include <stdlib.h>
 #include <unistd.h>
@@ -18,8 +18,8 @@ drain(Node *node)
 }
 
 /*
- * A message of a few bytes; returns when the consumer's lane has told its flow of it. The other node's buffers are not mapped here, so its backend's part
- * is played with the status words alone.
+ * A message of a few bytes; returns when the consumer's lane has told its flow of it. The other
+ * node's buffers are not mapped here, so its backend's part is played with the status words alone.
  */
 static void
 drive_one(Node *node, uint64_t number, Backend *backend)
@@ -27,20 +27,24 @@ drive_one(Node *node, uint64_t number, Backend *backend)
 	RfFlow	   *from = &node->shared->flows[0];
 	RfFlow	   *to = &bench_nodes[1].shared->flows[0];
 	uint32_t	place = (uint32_t) (number % from->slot_count);
-	RfSge		sge = {
-		.addr = from->buffers + (size_t) place * from->slot_size, .length = sizeof(RfSlotHeader), .lkey = from->lkey
-	};
-	RfWr		wr = {
-		.wr_id = number + 1, .opcode = RF_WR_WRITE_IMM, .signaled = true, .num_sge = 1, .sge = &sge,
-		.remote_addr = from->remote_addr + (uint64_t) place * from->slot_size, .rkey = from->remote_rkey,
-		.imm = RF_IMM(RF_IMM_DATA, 0, number + 1)
-	};
+	RfSge		sge = {.addr = from->buffers + (size_t) place * from->slot_size,
+		.length = sizeof(RfSlotHeader),
+	.lkey = from->lkey};
+	RfWr		wr = {.wr_id = number + 1,
+		.opcode = RF_WR_WRITE_IMM,
+		.signaled = true,
+		.num_sge = 1,
+		.sge = &sge,
+		.remote_addr = from->remote_addr + (uint64_t) place * from->slot_size,
+		.rkey = from->remote_rkey,
+	.imm = RF_IMM(RF_IMM_DATA, 0, number + 1)};
 	int64_t		posted = bench_now_ns();
 
 	node->provider->qp_post(node->drive_qp, &wr);
 	while (atomic_load(&to->completed) <= number)
 		drain(node);
-	backend->samples[backend->sample_count++ % BENCH_MAX_SAMPLES] = (uint32_t) (bench_now_ns() - posted);
+	backend->samples[backend->sample_count++ % BENCH_MAX_SAMPLES] = (uint32_t) (bench_now_ns() -
+																				posted);
 	atomic_store(&to->status[place], RF_SLOT_FREE);
 	atomic_store(&to->handed, number + 1);
 	if ((number + 1) % (to->slot_count / 4) == 0)

@@ -1,7 +1,9 @@
 /*
- * kinds.c - groups of producers and consumers, with the rules of include/rdma_fdw/group.h that need no server: who gets a message, and in which order
- * replicating consumers give out what has arrived. Each pair has a flow of its own through the lanes; what replicating consumers tell each other goes
- * through the memory of their process, in place of the flows that carry it between servers.
+ * kinds.c - groups of producers and consumers, with the rules of include/rdma_fdw/group.h that need
+ * no server: who gets a message, and in which order replicating consumers give out what has
+ * arrived. Each pair has a flow of its own through the lanes; what replicating consumers tell each
+ * other goes through the memory of their process, in place of the flows that carry it between
+ * servers.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -26,8 +28,8 @@ typedef struct Mail
 } Mail;
 
 static Mail mail[BENCH_MAX_CONSUMERS][BENCH_MAX_CONSUMERS] = {
-	[0 ... BENCH_MAX_CONSUMERS - 1] = {[0 ... BENCH_MAX_CONSUMERS - 1] = {.lock = PTHREAD_MUTEX_INITIALIZER}}
-};
+	[0 ... BENCH_MAX_CONSUMERS -
+		 1] = {[0 ... BENCH_MAX_CONSUMERS - 1] = {.lock = PTHREAD_MUTEX_INITIALIZER}}};
 
 /* ---------- producer ---------- */
 
@@ -49,7 +51,8 @@ choose(Backend *backend, const RfSlotCursor *cursors, uint32_t turn)
 
 	for (uint32_t i = 0; i < count; i++)
 	{
-		room[i] = free_buffers(&backend->node->shared->flows[backend->first + i], &cursors[backend->first + i]);
+		room[i] = free_buffers(&backend->node->shared->flows[backend->first + i],
+							   &cursors[backend->first + i]);
 		all &= room[i] > 0;
 	}
 	if (backend->group->kind == BENCH_BALANCE)
@@ -68,8 +71,8 @@ send_message(Backend *backend, RfSlotCursor *cursors, uint32_t to, uint64_t numb
 	uint64_t	what = ((uint64_t) backend->member << 48) + number;
 
 	memcpy(slot + sizeof(RfSlotHeader), &what, sizeof(what));
-	bench_submit(backend, &cursors[index], index, group->slot_size - (uint32_t) sizeof(RfSlotHeader),
-				 RF_SLOT_FIRST | RF_SLOT_LAST);
+	bench_submit(backend, &cursors[index], index,
+				 group->slot_size - (uint32_t) sizeof(RfSlotHeader), RF_SLOT_FIRST | RF_SLOT_LAST);
 }
 
 /* Wait as long as a flow is full: of a static choice that one, of the others any. */
@@ -135,7 +138,8 @@ typedef struct Reader
 	Backend    *backend;
 	RfSlotCursor *cursors;
 	RfOrder    *order;			/* replicate */
-	uint64_t	held[BENCH_MAX_THREADS][RF_MAX_SLOTS];	/* replicate: what arrived from each producer */
+	uint64_t	held[BENCH_MAX_THREADS][RF_MAX_SLOTS];	/* replicate: what arrived from each
+														 * producer */
 	uint32_t	lengths[BENCH_MAX_THREADS][RF_MAX_SLOTS];
 	uint64_t	given[BENCH_MAX_THREADS];
 	uint32_t	open;
@@ -235,7 +239,8 @@ wake(Backend *backend, uint32_t consumer)
 	uint64_t	one = 1;
 
 	for (int b = 0; b < backend->node->backend_count; b++)
-		if (backend->node->backends[b].member == consumer && write(backend->node->backends[b].wake_fd, &one, sizeof(one)) < 0)
+		if (backend->node->backends[b].member == consumer &&
+			write(backend->node->backends[b].wake_fd, &one, sizeof(one)) < 0)
 			bench_fail("wake", strerror(errno));
 }
 
@@ -254,7 +259,9 @@ exchange(Reader *reader)
 
 		pthread_mutex_lock(&box->lock);
 		for (; from != me && box->read != box->sent; box->read++, heard = true)
-			if (!rf_order_told(reader->order, from) && !rf_order_read(reader->order, from, box->messages[box->read % MAIL_SLOTS], box->lengths[box->read % MAIL_SLOTS], &error))
+			if (!rf_order_told(reader->order, from) &&
+				!rf_order_read(reader->order, from, box->messages[box->read % MAIL_SLOTS],
+							   box->lengths[box->read % MAIL_SLOTS], &error))
 				bench_fail("order", error.message);
 		pthread_mutex_unlock(&box->lock);
 		if (heard)
@@ -271,7 +278,8 @@ exchange(Reader *reader)
 		pthread_mutex_lock(&box->lock);
 		while (to != me && box->sent - box->read < MAIL_SLOTS && !rf_order_told(reader->order, to))
 		{
-			uint32_t	length = rf_order_write(reader->order, to, box->messages[box->sent % MAIL_SLOTS], MAIL_ROOM);
+			uint32_t	length = rf_order_write(reader->order, to,
+												box->messages[box->sent % MAIL_SLOTS], MAIL_ROOM);
 
 			if (length == 0)
 				break;
@@ -331,8 +339,10 @@ bench_kind_consumer(void *argument)
 	{
 		for (int to = 0; to < BENCH_MAX_CONSUMERS; to++)
 			mail[backend->member][to].sent = mail[backend->member][to].read = 0;
-		reader->order = malloc(rf_order_size((uint32_t) group->threads, (uint32_t) group->consumers, group->slots));
-		rf_order_init(reader->order, (uint32_t) group->threads, (uint32_t) group->consumers, backend->member, group->slots);
+		reader->order = malloc(rf_order_size((uint32_t) group->threads,
+											 (uint32_t) group->consumers, group->slots));
+		rf_order_init(reader->order, (uint32_t) group->threads, (uint32_t) group->consumers,
+					  backend->member, group->slots);
 	}
 	while (!over)
 	{
@@ -351,7 +361,9 @@ bench_kind_consumer(void *argument)
 			bench_sleep(backend, reader->cursors, backend->first, backend->end, RF_WAIT_ANY);
 	}
 	/* The first one goes when all others know how it ended. */
-	for (uint32_t to = 1; group->kind == BENCH_REPLICATE && backend->member == 0 && to < (uint32_t) group->consumers; to++)
+	for (uint32_t to = 1;
+		 group->kind == BENCH_REPLICATE && backend->member == 0 && to < (uint32_t) group->consumers;
+		 to++)
 		while (!rf_order_told(reader->order, to))
 			if (!exchange(reader))
 				usleep(100);

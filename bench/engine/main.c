@@ -1,13 +1,16 @@
 /*
- * main.c - the engine's bench: run each technique's loads in turns, print what they did, and the table of techniques.
+ * main.c - the engine's bench: run each technique's loads in turns, print what they did, and the
+ * table of techniques.
  *
- *		engine_bench [-r rounds | -b minutes] [-m milliseconds per run] [-t transport] [technique ...]
+ *		engine_bench [-r rounds | -b minutes] [-m milliseconds per run] [-t transport] [technique
+ *		...]
  *
- * Without -r there are as many rounds as fit into -b minutes, at most 11: the techniques' loads are counted first, without running them. Where it is, and
- * for how long, goes to stderr.
+ * Without -r there are as many rounds as fit into -b minutes, at most 11: the techniques' loads are
+ * counted first, without running them. Where it is, and for how long, goes to stderr.
  *
- * Prints lines of tab-separated values. "series": medians of one variant. "row": one line of the table: a ratio (or a figure) with what it
- * must reach and what the paper has. "note": what cannot be measured here. run.sh makes files, plots and a table of them.
+ * Prints lines of tab-separated values. "series": medians of one variant. "row": one line of the
+ * table: a ratio (or a figure) with what it must reach and what the paper has. "note": what cannot
+ * be measured here. run.sh makes files, plots and a table of them.
  */
 #include <getopt.h>
 #include <math.h>
@@ -200,7 +203,8 @@ bench_step(const char *technique, const char *transport, const char *x, uint64_t
 		return;
 	}
 	part = (double) done_ms / (double) (round_ms * (uint64_t) bench_rounds);
-	fprintf(stderr, "%d:%02d  %3.0f %%  %s, %s%s%s\n", seconds / 60, seconds % 60, 100 * part, technique, transport, x[0] == '\0' ? "" : ", ", x);
+	fprintf(stderr, "%d:%02d  %3.0f %%  %s, %s%s%s\n", seconds / 60, seconds % 60, 100 * part,
+			technique, transport, x[0] == '\0' ? "" : ", ", x);
 	done_ms += milliseconds * (uint64_t) bench_rounds;
 }
 
@@ -232,10 +236,13 @@ bench_series(const char *technique, const char *x, const BenchLoad *loads, int c
 		/* A run without messages has no figures per message. */
 		bool		idle = series.results[v].messages == 0;
 
-		printf("series\t%s\t%s\t%s\t%s\t%.1f\t%.4f\t%.3f\t%.1f\t%.1f\t%.3f\t%.3f\n", technique, loads[v].transport, x,
-			   loads[v].name, bench_median(&series, bench_bandwidth, v) / 1e6, idle ? 0 : bench_median(&series, bench_cpu, v),
+		printf("series\t%s\t%s\t%s\t%s\t%.1f\t%.4f\t%.3f\t%.1f\t%.1f\t%.3f\t%.3f\n", technique,
+			   loads[v].transport, x, loads[v].name,
+			   bench_median(&series, bench_bandwidth, v) / 1e6,
+			   idle ? 0 : bench_median(&series, bench_cpu, v),
 			   bench_median(&series, bench_cpu_share, v), bench_median(&series, bench_p50, v),
-			   bench_median(&series, bench_p99, v), idle ? 0 : bench_median(&series, bench_requests, v),
+			   bench_median(&series, bench_p99, v),
+			   idle ? 0 : bench_median(&series, bench_requests, v),
 			   idle || loads[v].drive ? 0 : bench_median(&series, bench_doorbells, v));
 	}
 	fflush(stdout);
@@ -284,7 +291,8 @@ run_techniques(const char *transport, char **names, int count)
 		for (int i = 0; i < count; i++)
 			wanted |= strcmp(names[i], t->name) == 0;
 		for (const char *const *on = t->transports; wanted && *on != NULL; on++)
-			if (transport == NULL ? strcmp(*on, "verbs") != 0 && strcmp(*on, "fabric") != 0 : strcmp(*on, transport) == 0)
+			if (transport == NULL ? strcmp(*on, "verbs") != 0 && strcmp(*on, "fabric") != 0 :
+				strcmp(*on, transport) == 0)
 				t->run(*on);
 	}
 }

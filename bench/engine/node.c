@@ -1,9 +1,9 @@
 /*
  * node.c - one run: two nodes, their lanes, their flows, and threads that stand for the backends.
  *
- * Group 0's flows come first in both nodes' tables, at the same index on both sides; flow i belongs to peer i mod peers. Everything stands
- * before the clock starts; producers stop when the time is over and end their streams, and the run ends when the consumers
- * have seen all ends.
+ * Group 0's flows come first in both nodes' tables, at the same index on both sides; flow i belongs
+ * to peer i mod peers. Everything stands before the clock starts; producers stop when the time is
+ * over and end their streams, and the run ends when the consumers have seen all ends.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -198,7 +198,8 @@ bench_ring(Node *node, uint32_t index)
 
 /* Sleep until one of these flows has something, or a while. */
 void
-bench_sleep(Backend *backend, RfSlotCursor *cursors, uint32_t first, uint32_t end, RfFlowWaiting waiting)
+bench_sleep(Backend *backend, RfSlotCursor *cursors, uint32_t first, uint32_t end,
+			RfFlowWaiting waiting)
 {
 	RfFlow	   *flows = backend->node->shared->flows;
 	struct pollfd fd = {.fd = backend->wake_fd, .events = POLLIN};
@@ -219,7 +220,8 @@ bench_sleep(Backend *backend, RfSlotCursor *cursors, uint32_t first, uint32_t en
 }
 
 void
-bench_submit(Backend *backend, RfSlotCursor *cursor, uint32_t index, uint32_t length, uint32_t flags)
+bench_submit(Backend *backend, RfSlotCursor *cursor, uint32_t index, uint32_t length,
+			 uint32_t flags)
 {
 	if (rf_slot_submit(&backend->node->shared->flows[index], cursor, length, flags, 1))
 		bench_ring(backend->node, index);
@@ -282,12 +284,14 @@ producer_main(void *argument)
 				while (!produce(backend, &cursors[index], index, source))
 					bench_sleep(backend, cursors, index, index + 1, RF_WAIT_SLOTS);
 			index = index + backend->step < backend->end ? index + backend->step : backend->first;
-			burst_at += (int64_t) group->gap_us * 500 + (int64_t) (random_u64(&random) % (group->gap_us + 1)) * 1000;
+			burst_at += (int64_t) group->gap_us * 500 +
+				(int64_t) (random_u64(&random) % (group->gap_us + 1)) * 1000;
 			if (burst_at < bench_now_ns())
 				burst_at = bench_now_ns();
 			while (bench_now_ns() < burst_at)
 			{
-				struct timespec until = {.tv_sec = burst_at / 1000000000, .tv_nsec = burst_at % 1000000000};
+				struct timespec until = {.tv_sec = burst_at / 1000000000,
+				.tv_nsec = burst_at % 1000000000};
 
 				clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL);
 			}
@@ -371,7 +375,7 @@ consumer_main(void *argument)
 			if (group->copy)
 			{
 				memcpy(target, payload, header.length);
-				__asm__ volatile ("" : : "r" (target) : "memory");
+				__asm__ volatile (""::"r" (target):"memory");
 			}
 			if (rf_slot_release(flow, &cursors[i]))
 				bench_ring(node, i);
@@ -402,11 +406,13 @@ static void
 open_device(Node *node)
 {
 	const char *transport = node->load->transport;
-	RfProviderConfig config = {
-		.gid_index = -1, .timeout = 14, .retry_count = 7, .rnr_retry = 7,
-		.memory_to_register = node->arena_size * (size_t) node->load->peers + 2 * BENCH_VALUE_MEMORY,
-		.soft_tcp_only = strcmp(transport, "tcp") == 0
-	};
+	RfProviderConfig config = {.gid_index = -1,
+		.timeout = 14,
+		.retry_count = 7,
+		.rnr_retry = 7,
+		.memory_to_register = node->arena_size * (size_t) node->load->peers +
+		2 * BENCH_VALUE_MEMORY,
+	.soft_tcp_only = strcmp(transport, "tcp") == 0};
 	RfError		error = {0};
 
 	node->provider = strcmp(transport, "verbs") == 0 ? &rf_provider_verbs :
@@ -428,13 +434,15 @@ open_peer(Node *node, int peer)
 	if (fd < 0 || ftruncate(fd, (off_t) node->arena_size) != 0)
 		bench_fail("arena", strerror(errno));
 	fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK);
-	node->arenas[peer] = mmap(NULL, node->arena_size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, 0);
+	node->arenas[peer] = mmap(NULL, node->arena_size, PROT_READ | PROT_WRITE,
+							  MAP_SHARED | MAP_POPULATE, fd, 0);
 	if (node->arenas[peer] == MAP_FAILED)
 		bench_fail("arena", strerror(errno));
 	node->domains[peer] = provider->domain_create(node->device, &error);
 	if (node->domains[peer] == NULL)
 		bench_fail(error.message, error.detail);
-	node->regions[peer] = provider->region_register(node->domains[peer], node->arenas[peer], node->arena_size, fd, &error);
+	node->regions[peer] = provider->region_register(node->domains[peer], node->arenas[peer],
+													node->arena_size, fd, &error);
 	if (node->regions[peer] == NULL)
 		bench_fail(error.message, error.detail);
 	close(fd);
@@ -452,16 +460,17 @@ connect_all(Node *node)
 
 	for (int peer = 0; peer < load->peers; peer++)
 	{
-		RfQpConfig	config = {
-			.max_wr = (int) load->lane.max_wr, .max_recv = MAX_RECV, .context = (void *) (intptr_t) peer
-		};
+		RfQpConfig	config = {.max_wr = (int) load->lane.max_wr,
+			.max_recv = MAX_RECV,
+		.context = (void *) (intptr_t) peer};
 
 		if (node->shared->device.max_qp_wr > 0 && config.max_recv > node->shared->device.max_qp_wr)
 			config.max_recv = node->shared->device.max_qp_wr;
 		open_peer(node, peer);
 		for (int lane = 0; lane < load->lanes; lane++)
 		{
-			RfCq	   *cq = node->drive_cq != NULL ? node->drive_cq : rf_lane_cq(node->lanes[lane]);
+			RfCq	   *cq = node->drive_cq != NULL ? node->drive_cq :
+				rf_lane_cq(node->lanes[lane]);
 
 			qps[peer][lane] = provider->qp_create(node->domains[peer], cq, &config, &error);
 			if (qps[peer][lane] == NULL)
@@ -481,28 +490,36 @@ connect_all(Node *node)
 			rf_lane_add_connection(node->lanes[lane], peer, qps[peer][lane], NULL);
 }
 
-/* One flow's part of its peer's arena: slots, and behind those of a sender to a pool where answers to its claims come. */
+/*
+ * One flow's part of its peer's arena: slots, and behind those of a sender to a pool where answers
+ * to its claims come.
+ */
 static size_t
 flow_bytes(const BenchGroup *group)
 {
 	return (size_t) group->slots * group->slot_size + (group->pool > 0 ? RF_RECEIVE_WORDS : 0);
 }
 
-/* Where the reader receives: it has `place` bytes of its arena for the flow, or a pool for all flows at the arena's beginning. */
+/*
+ * Where the reader receives: it has `place` bytes of its arena for the flow, or a pool for all
+ * flows at the arena's beginning.
+ */
 static void
 open_ends(Node *node, RfFlow *flow, const BenchGroup *group, size_t place)
 {
 	RfReceivePool *pool = &node->shared->receive_pools[0];
-	RfControlOpened opened = {
-		.slot_count = group->slots, .slot_size = group->slot_size,
-		.remote_addr = meeting->addr[1 - node->me][flow->peer] + place, .rkey = meeting->rkey[1 - node->me][flow->peer]
-	};
+	RfControlOpened opened = {.slot_count = group->slots,
+		.slot_size = group->slot_size,
+		.remote_addr = meeting->addr[1 - node->me][flow->peer] + place,
+	.rkey = meeting->rkey[1 - node->me][flow->peer]};
 
 	if (group->pool > 0)
 	{
 		opened.remote_addr = meeting->addr[1][0] + RF_RECEIVE_WORDS;
 		opened.pool_buffers = group->pool;
-		opened.pool_claimable = node->shared->device.atomics && !group->granted ? group->pool - RF_RECEIVE_RESERVE : 0;
+		opened.pool_claimable = node->shared->device.atomics && !group->granted ?
+			group->pool - RF_RECEIVE_RESERVE :
+			0;
 	}
 	if (node->me == 0)
 		rf_slots_opened(flow, &opened);
@@ -615,7 +632,8 @@ collect(Node *node)
 	for (int b = 0; b < node->backend_count; b++)
 	{
 		Backend    *backend = &node->backends[b];
-		uint32_t	more = backend->sample_count < BENCH_MAX_SAMPLES ? backend->sample_count : BENCH_MAX_SAMPLES;
+		uint32_t	more = backend->sample_count < BENCH_MAX_SAMPLES ? backend->sample_count :
+			BENCH_MAX_SAMPLES;
 
 		result->messages += backend->messages;
 		result->bytes += backend->bytes;
@@ -662,7 +680,8 @@ collect(Node *node)
 	{
 		const BenchGroup *group = &node->load->groups[g];
 
-		result->receive_memory += group->pool > 0 ? rf_receive_bytes(group->pool, group->slot_size) :
+		result->receive_memory += group->pool > 0 ?
+			rf_receive_bytes(group->pool, group->slot_size) :
 			(uint64_t) group->flows * group->slots * group->slot_size;
 	}
 	result->registrations = atomic_load(&node->shared->values.registrations);
@@ -696,7 +715,8 @@ node_main(void *argument)
 		if (*peer_size > node->arena_size)
 			node->arena_size = *peer_size;
 	}
-	if (load->groups[0].pool > 0 && node->arena_size < rf_receive_bytes(load->groups[0].pool, load->groups[0].slot_size))
+	if (load->groups[0].pool > 0 &&
+		node->arena_size < rf_receive_bytes(load->groups[0].pool, load->groups[0].slot_size))
 		node->arena_size = rf_receive_bytes(load->groups[0].pool, load->groups[0].slot_size);
 	open_device(node);
 	config.shared = node->shared;
@@ -707,7 +727,8 @@ node_main(void *argument)
 		config.admission = rf_admission_new(load->policy, load->window);
 	config.main_wake_fd = main_fd;
 	config.wake_owner = wake_owner;
-	if (node->shared->device.max_qp_wr > 0 && config.max_wr > (uint32_t) node->shared->device.max_qp_wr)
+	if (node->shared->device.max_qp_wr > 0 &&
+		config.max_wr > (uint32_t) node->shared->device.max_qp_wr)
 		config.max_wr = (uint32_t) node->shared->device.max_qp_wr;
 	if (driving)
 	{
@@ -789,8 +810,9 @@ socket_pair(bool tcp, int pair[2])
 	{
 		listener = socket(AF_INET, SOCK_STREAM, 0);
 		pair[0] = socket(AF_INET, SOCK_STREAM, 0);
-		if (listener < 0 || pair[0] < 0 || bind(listener, (struct sockaddr *) &address, length) != 0 ||
-			listen(listener, 1) != 0 || getsockname(listener, (struct sockaddr *) &address, &length) != 0 ||
+		if (listener < 0 || pair[0] < 0 ||
+			bind(listener, (struct sockaddr *) &address, length) != 0 || listen(listener, 1) != 0 ||
+			getsockname(listener, (struct sockaddr *) &address, &length) != 0 ||
 			connect(pair[0], (struct sockaddr *) &address, length) != 0)
 			return false;
 		pair[1] = accept(listener, NULL, NULL);
@@ -846,7 +868,11 @@ run_processes(const BenchLoad *load)
 		if (pids[me] == 0)
 		{
 			close_sockets(load, 1 - me);
-			/* A node that waits for ever ends by a signal. Under emulation a run takes ten times as long. */
+
+			/*
+			 * A node that waits for ever ends by a signal. Under emulation a run takes ten times
+			 * as long.
+			 */
 			alarm(60 + load->milliseconds / 50);
 			node_main(&bench_nodes[me]);
 			_exit(0);
@@ -894,7 +920,8 @@ bench_run(const BenchLoad *load, BenchResult *result)
 	uint32_t	flows = flow_count(load);
 	bool		good;
 
-	meeting = mmap(NULL, sizeof(Meeting), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	meeting = mmap(NULL, sizeof(Meeting), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
+				   0);
 	if (meeting == MAP_FAILED || !make_sockets(load))
 		return false;
 	memset(bench_nodes, 0, sizeof(bench_nodes));

@@ -54,9 +54,11 @@ extern int64_t bench_stop_at(const Node *node);
 extern void bench_fail(const char *what, const char *detail);
 
 /* Sleep until one of these flows has something, or a while. */
-extern void bench_sleep(Backend *backend, RfSlotCursor *cursors, uint32_t first, uint32_t end, RfFlowWaiting waiting);
+extern void bench_sleep(Backend *backend, RfSlotCursor *cursors, uint32_t first, uint32_t end,
+						RfFlowWaiting waiting);
 extern void bench_ring(Node *node, uint32_t index);
-extern void bench_submit(Backend *backend, RfSlotCursor *cursor, uint32_t index, uint32_t length, uint32_t flags);
+extern void bench_submit(Backend *backend, RfSlotCursor *cursor, uint32_t index, uint32_t length,
+						 uint32_t flags);
 
 /* values.c */
 extern void bench_values_open(Node *node);

@@ -1,12 +1,16 @@
 /*
- * nodes.c - an exchange between 2 to 256 nodes, each of which sends the same number of rows to all of them: what grows with the number of nodes.
+ * nodes.c - an exchange between 2 to 256 nodes, each of which sends the same number of rows to all
+ * of them: what grows with the number of nodes.
  *
- * All nodes are real and in one process, over the simulated fabric, without sockets. Of the product: the lanes (a thread each) with their queues,
- * chains, credits and claims, the flow tables and slots, shared receive pools, segments lent to each peer alone (pool.c), descriptions of groups,
- * and the control protocol of every pair of engines, frame by frame, with its proofs (handshake.c). Of this file: what the engine's main thread and
- * the backend do with them, whose code needs PostgreSQL. A thread of each node is producer and consumer at once; it routes rows of 64 bytes by a
- * hash, and its batches grow as those of an exchange do (src/exchange/node_out.c). Nothing is measured in time that the product would have with
- * machines of its own: all of them share this one's cores.
+ * All nodes are real and in one process, over the simulated fabric, without sockets. Of the
+ * product: the lanes (a thread each) with their queues, chains, credits and claims, the flow tables
+ * and slots, shared receive pools, segments lent to each peer alone (pool.c), descriptions of
+ * groups, and the control protocol of every pair of engines, frame by frame, with its proofs
+ * (handshake.c). Of this file: what the engine's main thread and the backend do with them, whose
+ * code needs PostgreSQL. A thread of each node is producer and consumer at once; it routes rows of
+ * 64 bytes by a hash, and its batches grow as those of an exchange do (src/exchange/node_out.c).
+ * Nothing is measured in time that the product would have with machines of its own: all of them
+ * share this one's cores.
  *
  * Each size runs in a process of its own, so that nothing is left of the one before.
  */
@@ -35,22 +39,24 @@
 #include "techniques.h"
 
 #define MAX_NODES		256
-#define ROWS			65536		/* of each node */
+#define ROWS			65536	/* of each node */
 #define ROW_BYTES		64
-#define SLOTS			4			/* rdma_fdw.receive_buffers */
+#define SLOTS			4		/* rdma_fdw.receive_buffers */
 #define SLOT_SIZE		(64u << 10) /* rdma_fdw.receive_buffer_size */
-#define POOL_BUFFERS	16			/* rdma_fdw.receive_pool_buffers */
+#define POOL_BUFFERS	16		/* rdma_fdw.receive_pool_buffers */
 #define SEGMENT_SIZE	(2u << 20)	/* rdma_fdw.segment_size */
 #define CAPACITY		(SLOT_SIZE - (uint32_t) sizeof(RfSlotHeader))
-#define FIRST_ROOM		8192u		/* of a flow's first batch, and by how much the next ones are larger */
+#define FIRST_ROOM		8192u	/* of a flow's first batch, and by how much the next ones are
+								 * larger */
 #define ROOM_GROWTH		4u
-#define GROWING			2			/* batches until they fill a slot */
-#define PATIENCE		8			/* attempts to claim a buffer, after which a lane asks for one: MAX_PATIENCE there */
+#define GROWING			2		/* batches until they fill a slot */
+#define PATIENCE		8		/* attempts to claim a buffer, after which a lane asks for one:
+								 * MAX_PATIENCE there */
 #define BOUNDS			9
-#define STEP_ROWS		1024		/* interval between two checks for arrivals */
+#define STEP_ROWS		1024	/* interval between two checks for arrivals */
 #define MAX_WR			512
 #define MAX_RECV		1024
-#define PATIENCE_MS		60000		/* only reached on failure */
+#define PATIENCE_MS		60000	/* only reached on failure */
 
 /* What one size gives: of the node that has most of it, but for the totals. */
 typedef struct Growth
@@ -68,7 +74,8 @@ typedef struct Growth
 	uint64_t	send_bytes;
 	uint64_t	segments;		/* lent, and so registered */
 	uint64_t	registrations;
-	uint64_t	memory;			/* bytes of all nodes' engines and of the fabric's queue pairs beyond buffers */
+	uint64_t	memory;			/* bytes of all nodes' engines and of the fabric's queue pairs
+								 * beyond buffers */
 	uint64_t	slots;			/* sent, ends included */
 	uint64_t	slots_most;		/* that the rows of a node can need by design */
 	uint64_t	requests;
@@ -129,7 +136,8 @@ static pthread_barrier_t begin;
 static void
 stop(const char *what, const RfError *error)
 {
-	fprintf(stderr, "bench: %d nodes: %s: %s\n", node_count, what, error != NULL ? error->message : strerror(errno));
+	fprintf(stderr, "bench: %d nodes: %s: %s\n", node_count, what,
+			error != NULL ? error->message : strerror(errno));
 	_exit(1);
 }
 
@@ -182,7 +190,8 @@ start_node(SimNode *node)
 	uint8_t    *arena = mmap(NULL, (size_t) segments * SEGMENT_SIZE, PROT_READ | PROT_WRITE,
 							 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
-	node->shared = mmap(NULL, shared_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	node->shared = mmap(NULL, shared_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+						0);
 	if (arena == MAP_FAILED || node->shared == MAP_FAILED)
 		stop("memory", NULL);
 	node->shared->node = (RfNodeId) {.words = {(uint64_t) node->me + 1, 1}};
@@ -194,7 +203,10 @@ start_node(SimNode *node)
 		node->shared->segments[i].addr = arena + (size_t) i * SEGMENT_SIZE;
 	for (int other = 0; other < node_count; other++)
 		if (other != node->me)
-			node->shared->peers[peer_of(node, other)].node = (RfNodeId) {.words = {(uint64_t) other + 1, 1}};
+			node->shared->peers[peer_of(node, other)].node = (RfNodeId)
+		{
+			.words = {(uint64_t) other + 1, 1}
+		};
 	node->device = rf_provider_sim.device_open(NULL, &error);
 	rf_provider_sim.device_caps(node->device, &node->shared->device);
 	node->pool = rf_pool_create(node->shared, &rf_provider_sim);
@@ -220,7 +232,8 @@ start_node(SimNode *node)
 			stop("lane", &error);
 	}
 	for (int other = 0; other < node_count; other++)
-		if (other != node->me && (node->domains[other] = rf_provider_sim.domain_create(node->device, &error)) == NULL)
+		if (other != node->me &&
+			(node->domains[other] = rf_provider_sim.domain_create(node->device, &error)) == NULL)
 			stop("domain", &error);
 }
 
@@ -287,10 +300,11 @@ connect_pair(SimNode *a, SimNode *b, RfHandshake *ours, RfHandshake *theirs)
 		for (int i = 0; i < 2; i++)
 		{
 			int			peer = peer_of(ends[i], ends[1 - i]->me);
-			RfQpConfig	config = {.max_wr = MAX_WR, .max_recv = MAX_RECV, .context = (void *) (intptr_t) peer};
+			RfQpConfig	config = {
+			.max_wr = MAX_WR, .max_recv = MAX_RECV, .context = (void *) (intptr_t) peer};
 
-			qps[i] = rf_provider_sim.qp_create(ends[i]->domains[ends[1 - i]->me], rf_lane_cq(ends[i]->lanes[lane]), &config,
-											   &error);
+			qps[i] = rf_provider_sim.qp_create(ends[i]->domains[ends[1 - i]->me],
+											   rf_lane_cq(ends[i]->lanes[lane]), &config, &error);
 			if (qps[i] == NULL)
 				stop("queue pair", &error);
 			rf_provider_sim.qp_local(qps[i], blob.blob);
@@ -300,7 +314,8 @@ connect_pair(SimNode *a, SimNode *b, RfHandshake *ours, RfHandshake *theirs)
 		deliver(b, theirs, ours, &message);
 		rf_sim_connect(qps[0], qps[1]);
 		for (int i = 0; i < 2; i++)
-			rf_lane_add_connection(ends[i]->lanes[lane], peer_of(ends[i], ends[1 - i]->me), qps[i], NULL);
+			rf_lane_add_connection(ends[i]->lanes[lane], peer_of(ends[i], ends[1 - i]->me), qps[i],
+								   NULL);
 	}
 	rf_handshake_put(ours, RF_CONTROL_READY, NULL, 0);
 	deliver(a, ours, theirs, &message);
@@ -333,10 +348,11 @@ make_receive_pool(SimNode *node)
 	pool->count = POOL_BUFFERS;
 	pool->size = SLOT_SIZE;
 	pool->claim = true;
-	if (rf_pool_take_shared(node->pool, &peers, domains, rf_receive_bytes(POOL_BUFFERS, SLOT_SIZE), &node->receive_block,
-							&error) != RF_POOL_TAKEN)
+	if (rf_pool_take_shared(node->pool, &peers, domains, rf_receive_bytes(POOL_BUFFERS, SLOT_SIZE),
+							&node->receive_block, &error) != RF_POOL_TAKEN)
 		stop("receive pool", &error);
-	rf_receive_init(pool, rf_pool_address(node->pool, &node->receive_block), node->shared->device.atomics);
+	rf_receive_init(pool, rf_pool_address(node->pool, &node->receive_block),
+					node->shared->device.atomics);
 	node->receive = pool;
 }
 
@@ -347,7 +363,8 @@ take_buffers(SimNode *node, int other, uint32_t index, size_t size)
 	RfFlow	   *flow = &node->shared->flows[index];
 	RfError		error = {0};
 
-	if (rf_pool_take(node->pool, peer_of(node, other), node->domains[other], size, &node->blocks[index], &error) != RF_POOL_TAKEN)
+	if (rf_pool_take(node->pool, peer_of(node, other), node->domains[other], size,
+					 &node->blocks[index], &error) != RF_POOL_TAKEN)
 		stop("buffers", &error);
 	flow->buffers = rf_pool_address(node->pool, &node->blocks[index]);
 	flow->lkey = rf_pool_region(node->pool, &node->blocks[index], peer_of(node, other))->lkey;
@@ -372,8 +389,10 @@ new_flow(SimNode *node, int other, uint32_t index, RfFlowRole role, uint32_t lan
 static void
 open_flow(SimNode *from, SimNode *to, RfHandshake *producer, RfHandshake *consumer)
 {
-	RfControlOpen open = {.producer_flow = flow_to(from, to->me), .consumer_flow = flow_from(to, from->me)};
-	RfControlOpened opened = {.producer_flow = open.producer_flow, .consumer_flow = open.consumer_flow};
+	RfControlOpen open = {.producer_flow = flow_to(from, to->me),
+	.consumer_flow = flow_from(to, from->me)};
+	RfControlOpened opened = {.producer_flow = open.producer_flow,
+	.consumer_flow = open.consumer_flow};
 	RfControlMessage message;
 	const RfRegion *region;
 	RfFlow	   *flow;
@@ -418,7 +437,8 @@ open_flow(SimNode *from, SimNode *to, RfHandshake *producer, RfHandshake *consum
 	flow->key = open.key;
 	flow->remote_flow = open.consumer_flow;
 	rf_slots_opened(flow, &message.u.opened);
-	take_buffers(from, to->me, open.producer_flow, (size_t) SLOTS * SLOT_SIZE + (flow->pool_claimable > 0 ? RF_POOL_PAGE : 0));
+	take_buffers(from, to->me, open.producer_flow,
+				 (size_t) SLOTS * SLOT_SIZE + (flow->pool_claimable > 0 ? RF_POOL_PAGE : 0));
 	atomic_store(&flow->state, RF_FLOW_OPEN);
 	rf_lane_attach_flow(from->lanes[flow->lane], open.producer_flow);
 }
@@ -467,7 +487,8 @@ submit(SimNode *node, int to, uint32_t flags)
 	Outlet	   *outlet = &node->out[to];
 	uint32_t	index = flow_to(node, to);
 
-	if (rf_slot_submit(&node->shared->flows[index], &outlet->cursor, outlet->used, flags, outlet->rows))
+	if (rf_slot_submit(&node->shared->flows[index], &outlet->cursor, outlet->used, flags,
+					   outlet->rows))
 		ring(node, index);
 	node->slots++;
 	node->bytes += outlet->used;
@@ -483,7 +504,8 @@ send_row(SimNode *node, int to, const uint64_t *row)
 	Outlet	   *outlet = &node->out[to];
 
 	if (outlet->slot == NULL &&
-		(outlet->slot = rf_slot_fill(&node->shared->flows[flow_to(node, to)], &outlet->cursor)) == NULL)
+		(outlet->slot = rf_slot_fill(&node->shared->flows[flow_to(node, to)], &outlet->cursor)) ==
+		NULL)
 		return false;
 	memcpy(outlet->slot + sizeof(RfSlotHeader) + outlet->used, row, ROW_BYTES);
 	outlet->used += ROW_BYTES;
@@ -510,7 +532,8 @@ receive(SimNode *node, int *open)
 
 		if (from == node->me || node->in[from].ended)
 			continue;
-		while ((result = rf_slot_read(flow, &node->in[from], &header, &payload, &error)) == RF_READ_DATA)
+		while ((result = rf_slot_read(flow, &node->in[from], &header, &payload, &error)) ==
+			   RF_READ_DATA)
 		{
 			for (uint32_t at = 0; at < header.length; at += ROW_BYTES)
 			{
@@ -565,7 +588,8 @@ sleep_node(SimNode *node, int to, bool all_to)
 			atomic_store(&flows[in].waiting, RF_WAIT_ANY);
 			ready = rf_slots_ready(&flows[in], &node->in[other], RF_WAIT_ANY);
 		}
-		if (!ready && (other == to || (all_to && !(node->out[other].cursor.ended && rf_slot_acked(&flows[out])))))
+		if (!ready && (other == to ||
+					   (all_to && !(node->out[other].cursor.ended && rf_slot_acked(&flows[out])))))
 		{
 			atomic_store(&flows[out].waiting, waiting);
 			ready = rf_slots_ready(&flows[out], &node->out[other].cursor, waiting);
@@ -579,8 +603,10 @@ sleep_node(SimNode *node, int to, bool all_to)
 	{
 		if (other == node->me)
 			continue;
-		atomic_store_explicit(&flows[flow_from(node, other)].waiting, RF_WAIT_NONE, memory_order_relaxed);
-		atomic_store_explicit(&flows[flow_to(node, other)].waiting, RF_WAIT_NONE, memory_order_relaxed);
+		atomic_store_explicit(&flows[flow_from(node, other)].waiting, RF_WAIT_NONE,
+							  memory_order_relaxed);
+		atomic_store_explicit(&flows[flow_to(node, other)].waiting, RF_WAIT_NONE,
+							  memory_order_relaxed);
 	}
 }
 
@@ -657,7 +683,8 @@ node_main(void *argument)
 	}
 	for (int to = 0; to < node_count; to++)
 		if (to != node->me)
-			node->slots_most += node->rows_to[to] * ROW_BYTES / (CAPACITY / ROW_BYTES * ROW_BYTES) + GROWING + 2;
+			node->slots_most += node->rows_to[to] * ROW_BYTES / (CAPACITY / ROW_BYTES * ROW_BYTES) +
+				GROWING + 2;
 	return NULL;
 }
 
@@ -717,13 +744,16 @@ count_memory(Growth *growth)
 	{
 		SimNode    *node = &nodes[n];
 		uint64_t	send = 0;
-		uint64_t	receive = (uint64_t) (node->receive != NULL ? node->receive_block.pages : 0) * RF_POOL_PAGE;
+		uint64_t	receive = (uint64_t) (node->receive != NULL ? node->receive_block.pages : 0) *
+		RF_POOL_PAGE;
 		uint64_t	segments = 0;
 		uint64_t	registrations = 0;
 
 		for (uint32_t i = 0; i < node->shared->max_flows; i++)
 			if (node->blocks[i].segment >= 0)
-				*(node->shared->flows[i].role == RF_FLOW_PRODUCER ? &send : &receive) += (uint64_t) node->blocks[i].pages * RF_POOL_PAGE;
+				*(node->shared->flows[i].role == RF_FLOW_PRODUCER ?
+					  &send :
+					  &receive) += (uint64_t) node->blocks[i].pages * RF_POOL_PAGE;
 		for (uint32_t i = 0; i < node->shared->segment_count; i++)
 			segments += node->shared->segments[i].peer != RF_NO_PEER;
 		for (int peer = 0; peer < RF_MAX_PEERS; peer++)
@@ -800,7 +830,8 @@ describe_group(Growth *growth)
 {
 	uint8_t		id[16] = {1};
 	RfNodeId	members[2 * MAX_NODES];
-	RfGroupShape shape = {RF_GROUP_REPARTITION, (uint32_t) node_count, (uint32_t) node_count, SLOTS, SLOT_SIZE};
+	RfGroupShape shape = {RF_GROUP_REPARTITION, (uint32_t) node_count, (uint32_t) node_count, SLOTS,
+	SLOT_SIZE};
 	RfGroupDesc *desc = malloc(rf_group_desc_size(shape.kind, shape.producers, shape.consumers));
 	RfError		error = {0};
 
@@ -839,7 +870,8 @@ run(Growth *growth)
 	if (!rf_sim_start())
 		stop("fabric", NULL);
 	connect_nodes();
-	growth->memory = allocated() - before + (uint64_t) node_count * RF_SHARED_SIZE(nodes[0].shared->max_flows);
+	growth->memory = allocated() - before +
+		(uint64_t) node_count * RF_SHARED_SIZE(nodes[0].shared->max_flows);
 	growth->pooled = nodes[0].receive != NULL;
 	describe_group(growth);
 
@@ -861,7 +893,8 @@ run(Growth *growth)
 static bool
 run_apart(Growth *growth)
 {
-	Growth	   *shared = mmap(NULL, sizeof(*growth), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	Growth	   *shared = mmap(NULL, sizeof(*growth), PROT_READ | PROT_WRITE,
+							  MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	int			status = 1;
 	pid_t		pid;
 
@@ -891,7 +924,8 @@ over(uint64_t value, uint64_t other)
 void
 bench_nodes_growth(const char *transport)
 {
-	static const int sizes[][2] = {{2, 1}, {4, 1}, {8, 1}, {16, 1}, {32, 1}, {64, 1}, {128, 1}, {256, 1}, {16, 4}};
+	static const int sizes[][2] = {{2, 1}, {4, 1}, {8, 1}, {16, 1}, {32, 1},
+	{64, 1}, {128, 1}, {256, 1}, {16, 4}};
 	double		worst[BOUNDS] = {0};
 	Growth		before = {0};
 	bool		right = true;
@@ -903,8 +937,11 @@ bench_nodes_growth(const char *transport)
 				bench_step("nodes", transport, "", (uint64_t) (sizes[i][0] * sizes[i][0]));
 		return;
 	}
-	printf("nodes\tnodes\tlanes\tqueue pairs\tof a lane\tgrowth (N-1)\tset-up messages\tset-up kB\tdescription kB\treceive kB\tsend kB\tsegments\t"
-		   "engine kB/peer\tslots\twork requests\tgrowth\tdoorbells\tcontrol\tcredits\tclaims\tgrants\tMB/s/node\n");
+	printf(
+		   "nodes\tnodes\tlanes\tqueue pairs\tof a lane\tgrowth (N-1)\tset-up messages\tset-up "
+		   "kB\tdescription kB\treceive kB\tsend kB\tsegments\t"
+		   "engine kB/peer\tslots\twork "
+		   "requests\tgrowth\tdoorbells\tcontrol\tcredits\tclaims\tgrants\tMB/s/node\n");
 	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
 	{
 		Growth		g = {.nodes = sizes[i][0], .lanes = sizes[i][1]};
@@ -924,18 +961,24 @@ bench_nodes_growth(const char *transport)
 		}
 		if (before.nodes > 0 && before.lanes == g.lanes)
 		{
-			snprintf(growth[0], sizeof(growth[0]), "%.2f (%.2f)", over(g.qps, before.qps), over(peers, (uint64_t) before.nodes - 1));
-			snprintf(growth[1], sizeof(growth[1]), "%.2f", over(g.work_requests, before.work_requests));
+			snprintf(growth[0], sizeof(growth[0]), "%.2f (%.2f)", over(g.qps, before.qps),
+					 over(peers, (uint64_t) before.nodes - 1));
+			snprintf(growth[1], sizeof(growth[1]), "%.2f",
+					 over(g.work_requests, before.work_requests));
 		}
-		printf("nodes\t%d\t%d\t%lu\t%lu\t%s\t%lu\t%.1f\t%.1f\t%lu\t%lu\t%lu\t%.1f\t%lu\t%lu\t%s\t%lu\t%lu\t%lu\t%lu\t%lu\t%.2f\n",
-			   g.nodes, g.lanes, g.qps, g.qps_of_lane, growth[0], g.setup_messages, (double) g.setup_bytes / 1024,
-			   (double) g.description / 1024, g.receive_bytes / 1024, g.send_bytes / 1024, g.segments,
-			   (double) g.memory / 1024 / (double) g.nodes / (double) peers, g.slots, g.work_requests, growth[1], g.doorbells,
-			   g.control, g.credits, g.claims, g.grants, (double) g.bytes / (double) g.nodes / g.seconds / 1e6);
+		printf(
+			   "nodes\t%d\t%d\t%lu\t%lu\t%s\t%lu\t%.1f\t%.1f\t%lu\t%lu\t%lu\t%.1f\t%lu\t%lu\t%s\t%lu\t%lu\t%lu\t%lu\t%lu\t%.2f\n",
+			   g.nodes, g.lanes, g.qps, g.qps_of_lane, growth[0], g.setup_messages,
+			   (double) g.setup_bytes / 1024, (double) g.description / 1024,
+			   g.receive_bytes / 1024, g.send_bytes / 1024, g.segments,
+			   (double) g.memory / 1024 / (double) g.nodes / (double) peers, g.slots,
+			   g.work_requests, growth[1], g.doorbells, g.control, g.credits, g.claims,
+			   g.grants, (double) g.bytes / (double) g.nodes / g.seconds / 1e6);
 		fflush(stdout);
 		bounds[0] = over(g.qps, peers * (uint64_t) g.lanes);
 		bounds[1] = over(g.setup_messages, peers * (5 + (uint64_t) g.lanes));
-		bounds[2] = over(g.receive_bytes, g.pooled ? rf_receive_bytes(POOL_BUFFERS, SLOT_SIZE) : peers * SLOTS * SLOT_SIZE);
+		bounds[2] = over(g.receive_bytes, g.pooled ? rf_receive_bytes(POOL_BUFFERS, SLOT_SIZE) :
+						 peers * SLOTS * SLOT_SIZE);
 		bounds[3] = over(g.send_bytes, peers * (SLOTS * SLOT_SIZE + RF_POOL_PAGE));
 		bounds[4] = over(g.segments, peers + g.pooled);
 		bounds[5] = over(g.slots, g.slots_most);
@@ -948,22 +991,45 @@ bench_nodes_growth(const char *transport)
 		before = g;
 	}
 	bench_row("nodes", transport, "queue pairs over lanes x (N - 1)", worst[0], false, 1, "-");
-	bench_row("nodes", transport, "set-up messages over (N - 1) x (5 + lanes)", worst[1], false, 1, "-");
-	bench_row("nodes", transport, "receive buffers over the pool's setting, or what fewer producers have", worst[2], false, 1, "-");
-	bench_row("nodes", transport, "send buffers over (N - 1) x (buffers of a stream + 4 kB)", worst[3], false, 1, "-");
+	bench_row("nodes", transport, "set-up messages over (N - 1) x (5 + lanes)", worst[1], false, 1,
+			  "-");
+	bench_row("nodes", transport,
+			  "receive buffers over the pool's setting, or what fewer producers have", worst[2],
+			  false, 1, "-");
+	bench_row("nodes", transport, "send buffers over (N - 1) x (buffers of a stream + 4 kB)",
+			  worst[3], false, 1, "-");
 	bench_row("nodes", transport, "lent segments over (N - 1) + 1", worst[4], false, 1, "-");
 	bench_row("nodes", transport, "slots over rows / slot + 4 x (N - 1)", worst[5], false, 1, "-");
-	bench_row("nodes", transport, "attempts to claim a receive buffer over 16 x slots", worst[6], false, 1, "-");
-	bench_row("nodes", transport, "control messages over 2 x (N - 1) + 3 x slots", worst[7], false, 1, "-");
-	bench_row("nodes", transport, "work requests over 2 x (N - 1) + 20 x slots", worst[8], false, 1, "-");
-	bench_row("nodes", transport, "every row where it belongs, no protocol error", right, true, 1, "-");
-	bench_note("nodes", "real at every size: all nodes with all their lanes, queue pairs' state, flows, buffers and control messages; in place of adapters and "
-			   "wires the simulated fabric, of the engine's main thread and the backend a stand-in. %d rows of %d bytes per node, streams of %d buffers of "
-			   "%u kB, %d receive buffers in a pool, segments of %u MB", ROWS, ROW_BYTES, SLOTS, SLOT_SIZE >> 10, POOL_BUFFERS,
-			   SEGMENT_SIZE >> 20);
-	bench_note("nodes", "growth is per doubling of the nodes, in brackets that of N - 1. Slots grow with N - 1 once a node has less than a few buffers of "
-			   "rows for each other. MB/s are of all nodes on this machine's cores together, so they say nothing of machines of their own");
-	bench_note("nodes", "a group's description holds 16 bytes for each pair and every node gets it: the one thing that grows by N x N, 1 MB at 256 nodes");
-	bench_note("nodes", "engine kB/peer has all of a node's shared and private memory beyond buffers, so it falls to what one more peer costs, %zu bytes of "
-			   "it in shared memory", sizeof(RfPeer) + sizeof(RfLaneQp) + 2 * (sizeof(RfFlow) + sizeof(RfError)));
+	bench_row("nodes", transport, "attempts to claim a receive buffer over 16 x slots", worst[6],
+			  false, 1, "-");
+	bench_row("nodes", transport, "control messages over 2 x (N - 1) + 3 x slots", worst[7], false,
+			  1, "-");
+	bench_row("nodes", transport, "work requests over 2 x (N - 1) + 20 x slots", worst[8], false, 1,
+			  "-");
+	bench_row("nodes", transport, "every row where it belongs, no protocol error", right, true, 1,
+			  "-");
+	bench_note(
+			   "nodes",
+			   "real at every size: all nodes with all their lanes, queue pairs' state, flows, "
+			   "buffers and control messages; in place of adapters and "
+			   "wires the simulated fabric, of the engine's main thread and the backend a "
+			   "stand-in. %d rows of %d bytes per node, streams of %d buffers of "
+			   "%u kB, %d receive buffers in a pool, segments of %u MB",
+			   ROWS, ROW_BYTES, SLOTS, SLOT_SIZE >> 10, POOL_BUFFERS, SEGMENT_SIZE >> 20);
+	bench_note(
+			   "nodes",
+			   "growth is per doubling of the nodes, in brackets that of N - 1. Slots grow with N "
+			   "- 1 once a node has less than a few buffers of "
+			   "rows for each other. MB/s are of all nodes on this machine's cores together, so "
+			   "they say nothing of machines of their own");
+	bench_note(
+			   "nodes",
+			   "a group's description holds 16 bytes for each pair and every node gets it: the one "
+			   "thing that grows by N x N, 1 MB at 256 nodes");
+	bench_note(
+			   "nodes",
+			   "engine kB/peer has all of a node's shared and private memory beyond buffers, so it "
+			   "falls to what one more peer costs, %zu bytes of "
+			   "it in shared memory",
+			   sizeof(RfPeer) + sizeof(RfLaneQp) + 2 * (sizeof(RfFlow) + sizeof(RfError)));
 }

@@ -5,7 +5,8 @@
 typedef struct Technique
 {
 	const char *name;
-	const char *transports[5];	/* where it can be shown; the first is the one the table's target is meant for */
+	const char *transports[5];	/* where it can be shown; the first is the one the table's target
+								 * is meant for */
 	void		(*run) (const char *transport);
 } Technique;
 

@@ -1,6 +1,7 @@
 /*
- * values.c - a producer of messages that need not fit a slot, and the engine's part in where it lays them out: what src/flow/flow.c and src/engine/open.c
- * do with rf_value_place and the cache of registrations, in one thread.
+ * values.c - a producer of messages that need not fit a slot, and the engine's part in where it
+ * lays them out: what src/flow/flow.c and src/engine/open.c do with rf_value_place and the cache of
+ * registrations, in one thread.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -17,12 +18,14 @@ bench_values_open(Node *node)
 {
 	RfShared   *shared = node->shared;
 
-	shared->value_memory = mmap(NULL, BENCH_VALUE_MEMORY, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+	shared->value_memory = mmap(NULL, BENCH_VALUE_MEMORY, PROT_READ | PROT_WRITE,
+								MAP_SHARED | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
 	if (shared->value_memory == MAP_FAILED)
 		bench_fail("value memory", strerror(errno));
 	shared->value_size = BENCH_VALUE_MEMORY;
 	rf_values_calibrate(shared, node->provider, node->device);
-	node->values = rf_values_create(shared, node->provider, node->load->groups[0].single ? 0 : BENCH_VALUE_MEMORY);
+	node->values = rf_values_create(shared, node->provider,
+									node->load->groups[0].single ? 0 : BENCH_VALUE_MEMORY);
 	if (node->values == NULL)
 		bench_fail("value memory", strerror(errno));
 }
@@ -89,7 +92,8 @@ bench_value_producer(void *argument)
 		uint8_t    *place = own;
 		RfValueStep step;
 
-		while ((step = rf_value_place(node->shared, flow, &cursor, group->values, -1, group->length, &place)) > RF_VALUE_IN_PLACE)
+		while ((step = rf_value_place(node->shared, flow, &cursor, group->values, -1, group->length,
+									  &place)) > RF_VALUE_IN_PLACE)
 		{
 			if (step == RF_VALUE_ASKED)
 				answer(node, flow, &piece);
@@ -101,7 +105,8 @@ bench_value_producer(void *argument)
 		for (uint32_t at = 0; at < group->length; at += room)
 		{
 			uint32_t	part = group->length - at < room ? group->length - at : room;
-			uint32_t	flags = (at == 0 ? RF_SLOT_FIRST : 0) | (at + part == group->length ? RF_SLOT_LAST : 0);
+			uint32_t	flags = (at == 0 ? RF_SLOT_FIRST : 0) |
+				(at + part == group->length ? RF_SLOT_LAST : 0);
 			uint8_t    *slot = next_slot(backend, &cursor);
 
 			if (step == RF_VALUE_COPY)

@@ -1,12 +1,16 @@
 /*
- * pick.c - by list or by bitmap: fixed-width columns of rows that come from tuples, divided among a few destinations.
+ * pick.c - by list or by bitmap: fixed-width columns of rows that come from tuples, divided among a
+ * few destinations.
  *
- *   list     values row by row, the rows' numbers sorted by destination, columns picked by them: src/batch/encode_rows.c
+ *   list     values row by row, the rows' numbers sorted by destination, columns picked by them:
+ *   src/batch/encode_rows.c
  *   vectors  the same from column vectors
- *   bitmap   column vectors, a bitmap per destination made with vector compares, columns gathered by it (region_mask.c)
+ *   bitmap   column vectors, a bitmap per destination made with vector compares, columns gathered
+ *   by it (region_mask.c)
  *
- * With `own` the first destination's rows are read one by one from where they are kept: the producer's own node reads them
- * like that. Nanoseconds of CPU per row, medians of interleaved rounds.
+ * With `own` the first destination's rows are read one by one from where they are kept: the
+ * producer's own node reads them like that. Nanoseconds of CPU per row, medians of interleaved
+ * rounds.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -73,7 +77,8 @@ read_tuples(Way way, uint32_t first)
 			for (uint32_t i = 0; i < TOGETHER; i++, from += tuple_bytes)
 			{
 				if (way == BY_LIST)
-					values[(at + i) * columns + c] = widths[c] == 4 ? *(const uint32_t *) from : *(const uint64_t *) from;
+					values[(at + i) * columns + c] = widths[c] == 4 ? *(const uint32_t *) from :
+						*(const uint64_t *) from;
 				else if (widths[c] == 4)
 					((uint32_t *) vectors[c])[at + i] = *(const uint32_t *) from;
 				else
@@ -128,8 +133,9 @@ make_masks(const uint16_t *to)
 				__m128i		low = _mm_loadu_si128((const __m128i *) (to + 16 * i));
 				__m128i		high = _mm_loadu_si128((const __m128i *) (to + 16 * i + 8));
 
-				bits |= (uint64_t) (uint32_t) _mm_movemask_epi8(_mm_packs_epi16(_mm_cmpeq_epi16(low, wanted),
-																			   _mm_cmpeq_epi16(high, wanted))) << (16 * i);
+				bits |= (uint64_t) (uint32_t) _mm_movemask_epi8(_mm_packs_epi16(
+																				_mm_cmpeq_epi16(low, wanted), _mm_cmpeq_epi16(high, wanted)))
+					<< (16 * i);
 			}
 			masks[d][word] = bits;
 		}
@@ -229,9 +235,10 @@ measure(void)
 			times[way][round] = round_of((Way) way);
 	for (int way = BY_LIST; way <= BY_BITMAP; way++)
 		qsort(times[way], ROUNDS, sizeof(double), compare);
-	printf("%7d | %12d | %-3s | %5.1f | %7.1f | %6.1f | %15.2f | %14.2f\n", columns, destinations, own ? "yes" : "no",
-		   times[0][ROUNDS / 2], times[1][ROUNDS / 2], times[2][ROUNDS / 2],
-		   times[0][ROUNDS / 2] / times[2][ROUNDS / 2], times[1][ROUNDS / 2] / times[2][ROUNDS / 2]);
+	printf("%7d | %12d | %-3s | %5.1f | %7.1f | %6.1f | %15.2f | %14.2f\n", columns, destinations,
+		   own ? "yes" : "no", times[0][ROUNDS / 2], times[1][ROUNDS / 2], times[2][ROUNDS / 2],
+		   times[0][ROUNDS / 2] / times[2][ROUNDS / 2],
+		   times[1][ROUNDS / 2] / times[2][ROUNDS / 2]);
 }
 
 int
@@ -240,7 +247,10 @@ main(void)
 	static const int counts_of_columns[] = {2, 5, 10};
 	static const int counts_of_destinations[] = {2, 4, 8, 16};
 
-	printf("columns | destinations | own |  list | vectors | bitmap | list / bitmap (%s) | vectors / bitmap\n", rf_mask_vectors());
+	printf(
+		   "columns | destinations | own |  list | vectors | bitmap | list / bitmap (%s) | vectors "
+		   "/ bitmap\n",
+		   rf_mask_vectors());
 	for (int i = 0; i < 3; i++)
 	{
 		int			bytes = 24;

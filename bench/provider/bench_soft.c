@@ -1,16 +1,19 @@
 /*
- * bench_soft.c - the software provider alone, between two processes of this machine, against the bare operations under it.
+ * bench_soft.c - the software provider alone, between two processes of this machine, against the
+ * bare operations under it.
  *
  *   put     one process writes messages into memory of the other, which only counts them:
  *             memcpy    memcpy into a shared mapping and a counter
  *             shm       the software provider over shared memory, WRITE_IMM
  *             socket    plain TCP, write() of a message and read() of it into place
  *             tcp       the software provider over TCP, WRITE_IMM
- *   buffers the reader copies every message out and then gives its buffer back; 1, 2 and 4 receive buffers (shm)
+ *   buffers the reader copies every message out and then gives its buffer back; 1, 2 and 4 receive
+ *   buffers (shm)
  *
- * All variants of a size run in turn, round after round; what is compared are the ratios of one round, and of these the median
- * is printed. Output: one line per variant and size: test, variant, bytes, GB/s (median), CPU seconds per GB (median), ratio; then the
- * best GB/s of all rounds and the ratio of bests, which other load on the machine disturbs least.
+ * All variants of a size run in turn, round after round; what is compared are the ratios of one
+ * round, and of these the median is printed. Output: one line per variant and size: test, variant,
+ * bytes, GB/s (median), CPU seconds per GB (median), ratio; then the best GB/s of all rounds and
+ * the ratio of bests, which other load on the machine disturbs least.
  *
  * Arguments: [rounds] [milliseconds per run].
  */
@@ -26,7 +29,7 @@
 #define MAX_ROUNDS	101
 #define DEPTH		128			/* messages in flight */
 #define SLOTS		4			/* places they go to, in turn */
-#define WARM_UP		(2 * SLOTS)	/* messages that are not timed: they meet pages not mapped yet */
+#define WARM_UP		(2 * SLOTS) /* messages that are not timed: they meet pages not mapped yet */
 #define LAST		0xffffffffu
 
 typedef enum Variant
@@ -40,14 +43,15 @@ typedef enum Variant
 	BUFFERS_4
 } Variant;
 
-static const char *const variant_name[] = {"memcpy", "shm", "socket", "tcp", "1 buffer", "2 buffers", "4 buffers"};
+static const char *const variant_name[] = {"memcpy", "shm", "socket", "tcp",
+	"1 buffer", "2 buffers", "4 buffers"};
 
 /* Parent and child, in shared memory. */
 typedef struct Shared
 {
 	alignas(64) _Atomic uint64_t written;	/* memcpy: sender */
-	alignas(64) _Atomic uint64_t released;	/* memcpy: receiver */
-	alignas(64) _Atomic int ready;	/* receiver */
+				alignas(64) _Atomic uint64_t released;	/* memcpy: receiver */
+				alignas(64) _Atomic int ready;	/* receiver */
 	double		started;		/* sender, before its first message after the warm-up */
 	double		ended;			/* receiver, at the last message */
 	double		child_cpu;		/* receiver */
@@ -69,7 +73,8 @@ cpu_seconds(void)
 	struct rusage usage;
 
 	getrusage(RUSAGE_SELF, &usage);
-	return usage.ru_utime.tv_sec + usage.ru_stime.tv_sec + (usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) * 1e-6;
+	return usage.ru_utime.tv_sec + usage.ru_stime.tv_sec +
+		(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) * 1e-6;
 }
 
 /* One more fruitless look. The machine may have fewer idle cores than we have processes. */
@@ -100,7 +105,8 @@ memcpy_send(char *memory, char *source)
 		while (number - atomic_load_explicit(&shared->released, memory_order_acquire) >= DEPTH)
 			relax(&idle);
 		memcpy(memory + (number % SLOTS) * size, source + (number % SLOTS) * size, size);
-		atomic_store_explicit(&shared->written, (number + 1) | (last ? 1ull << 63 : 0), memory_order_release);
+		atomic_store_explicit(&shared->written, (number + 1) | (last ? 1ull << 63 : 0),
+							  memory_order_release);
 	}
 }
 
@@ -195,8 +201,8 @@ post(End *end, const RfSge *sge, uint64_t remote, uint32_t rkey, uint32_t imm, b
 }
 
 /*
- * Poll as lanes do: try for a while, then arm, look once more and sleep. Against memcpy, whose reader spins, we spin in the same way.
- * Returns completions.
+ * Poll as lanes do: try for a while, then arm, look once more and sleep. Against memcpy, whose
+ * reader spins, we spin in the same way. Returns completions.
  */
 static int
 poll_lane(End *end, RfWc *wc, int max, bool spin)
@@ -250,12 +256,14 @@ provider_send(End *end, uint64_t remote, uint32_t rkey, int buffers, bool spin)
 	{
 		while (!last && number - finished < (buffers ? buffers : DEPTH))
 		{
-			RfSge		sge = {end->memory + (number % slots) * size, (uint32_t) size, end->region->lkey};
+			RfSge		sge = {end->memory + (number % slots) * size, (uint32_t) size,
+			end->region->lkey};
 
 			if (number == WARM_UP)
 				shared->started = now_seconds();
 			last = (number & 15) == 15 && now_seconds() > stop;
-			post(end, &sge, remote + (number % slots) * size, rkey, last ? LAST : 0, buffers ? number % 16 == 0 : number % 4 == 3);
+			post(end, &sge, remote + (number % slots) * size, rkey, last ? LAST : 0,
+				 buffers ? number % 16 == 0 : number % 4 == 3);
 			number++;
 			if (last && !buffers)
 				break;
@@ -290,7 +298,8 @@ provider_receive(End *end, int buffers, char *sink, bool spin)
 				continue;
 			if (buffers)
 			{
-				memcpy(sink + (number % SLOTS) * size, end->memory + (number % buffers) * size, size);
+				memcpy(sink + (number % SLOTS) * size, end->memory + (number % buffers) * size,
+					   size);
 				post(end, NULL, 0, 0, 0, number % 16 == 0);
 			}
 			number++;
@@ -371,7 +380,10 @@ receiver(Variant variant, char *memory, int talk, int sock)
 static Result
 run(Variant variant)
 {
-	/* memory of the same sort on all sides: huge pages under one of them would decide the comparison */
+	/*
+	 * memory of the same sort on all sides: huge pages under one of them would decide the
+	 * comparison
+	 */
 	int			fds[2];
 	char	   *memory = shared_memory(SLOTS * size, &fds[0]);
 	char	   *source = shared_memory(SLOTS * size, &fds[1]);
@@ -500,7 +512,8 @@ measure(const char *test, const Variant *variants, const int *base, int count, i
 	for (int v = 0; v < count; v++)
 		printf("%s\t%s\t%zu\t%.2f\t%.3f\t%.2f\t%.2f\t%.2f\n", test, variant_name[variants[v]], size,
 			   median(bandwidth[v], rounds), median(cpu[v], rounds), median(ratio[v], rounds),
-			   best(bandwidth[v], rounds), best(bandwidth[v], rounds) / best(bandwidth[base[v]], rounds));
+			   best(bandwidth[v], rounds),
+			   best(bandwidth[v], rounds) / best(bandwidth[base[v]], rounds));
 	fflush(stdout);
 }
 

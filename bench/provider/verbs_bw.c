@@ -1,11 +1,14 @@
 /*
- * verbs_bw.c - write bandwidth of the verbs provider between two processes, measured as perftest's ib_write_bw does it.
+ * verbs_bw.c - write bandwidth of the verbs provider between two processes, measured as perftest's
+ * ib_write_bw does it.
  *
- * The same queue depth (128), the same moderation of completions (one in 100), one message per post, the same buffer every time, busy
- * polling, MiB/s from the first post to the last completion. What differs is the code in between: ours goes through provider.h.
+ * The same queue depth (128), the same moderation of completions (one in 100), one message per
+ * post, the same buffer every time, busy polling, MiB/s from the first post to the last completion.
+ * What differs is the code in between: ours goes through provider.h.
  *
- * verbs_bw SIZE COUNT [imm | plain | chain]: prints one number. imm: every write announces itself at the target. plain: the same, without
- * provider.h: straight to libibverbs, on the device that the provider would choose. chain: 16 writes per post.
+ * verbs_bw SIZE COUNT [imm | plain | chain]: prints one number. imm: every write announces itself
+ * at the target. plain: the same, without provider.h: straight to libibverbs, on the device that
+ * the provider would choose. chain: 16 writes per post.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -41,7 +44,8 @@ typedef struct Hello
 } Hello;
 
 static const RfProvider *provider = &rf_provider_verbs;
-static const RfProviderConfig config = {.gid_index = -1,.timeout = 14,.retry_count = 7,.rnr_retry = 7};
+static const RfProviderConfig config = {
+.gid_index = -1, .timeout = 14, .retry_count = 7, .rnr_retry = 7};
 static RfDevice *device;
 static RfCq *cq;
 static RfQp *qp;
@@ -71,7 +75,8 @@ connect_to_peer(int sock, size_t size)
 	RfError		error;
 	RfDomain   *domain;
 	Hello		mine;
-	void	   *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+	void	   *memory = mmap(NULL, size, PROT_READ | PROT_WRITE,
+							  MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
 
 	if (memory == MAP_FAILED)
 		die("memory", NULL);
@@ -85,7 +90,8 @@ connect_to_peer(int sock, size_t size)
 	provider->qp_local(qp, mine.blob);
 	mine.addr = (uint64_t) (uintptr_t) memory;
 	mine.rkey = region->rkey;
-	if (write(sock, &mine, sizeof(mine)) != sizeof(mine) || read(sock, &peer, sizeof(peer)) != sizeof(peer))
+	if (write(sock, &mine, sizeof(mine)) != sizeof(mine) ||
+		read(sock, &peer, sizeof(peer)) != sizeof(peer))
 		die("exchange", NULL);
 	if (!provider->qp_connect(qp, peer.blob, -1, NULL, &error))
 		die("connect", &error);
@@ -93,7 +99,10 @@ connect_to_peer(int sock, size_t size)
 		die("exchange", NULL);
 }
 
-/* The target of plain writes has nothing to do; that of immediates takes them, asleep between as an engine is. */
+/*
+ * The target of plain writes has nothing to do; that of immediates takes them, asleep between as an
+ * engine is.
+ */
 static void
 be_target(int sock, long count, bool imm)
 {
@@ -185,7 +194,8 @@ plain_receives(int number)
 static void
 plain_connect(int sock, size_t size)
 {
-	void	   *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+	void	   *memory = mmap(NULL, size, PROT_READ | PROT_WRITE,
+							  MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
 	struct ibv_comp_channel *channel;
 	RfDomain   *domain;
 	RfError		error;
@@ -197,20 +207,22 @@ plain_connect(int sock, size_t size)
 		(domain = rf_verbs_domain_create(device, &error)) == NULL ||
 		(region = rf_verbs_region_register(domain, memory, size, -1, &error)) == NULL)
 		die("set-up", &error);
-	if ((channel = ibv_create_comp_channel(device->context)) == NULL || fcntl(channel->fd, F_SETFL, O_NONBLOCK) != 0 ||
+	if ((channel = ibv_create_comp_channel(device->context)) == NULL ||
+		fcntl(channel->fd, F_SETFL, O_NONBLOCK) != 0 ||
 		(plain_cq = ibv_create_cq(device->context, 2048, NULL, channel, 0)) == NULL)
 		die("completion queue", NULL);
 
 	struct ibv_qp_init_attr create = {
-		.send_cq = plain_cq,.recv_cq = plain_cq,.qp_type = IBV_QPT_RC,
+		.send_cq = plain_cq, .recv_cq = plain_cq, .qp_type = IBV_QPT_RC,
 		.cap = {.max_send_wr = DEPTH,.max_recv_wr = RECEIVES,.max_send_sge = 1,.max_recv_sge = 1}
 	};
-	struct ibv_qp_attr init = {
-		.qp_state = IBV_QPS_INIT,.port_num = device->port,.qp_access_flags = IBV_ACCESS_REMOTE_WRITE
-	};
+	struct ibv_qp_attr init = {.qp_state = IBV_QPS_INIT,
+		.port_num = device->port,
+	.qp_access_flags = IBV_ACCESS_REMOTE_WRITE};
 
 	if ((plain_qp = ibv_create_qp(domain->pd, &create)) == NULL ||
-		ibv_modify_qp(plain_qp, &init, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS) != 0)
+		ibv_modify_qp(plain_qp, &init,
+					  IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS) != 0)
 		die("queue pair", NULL);
 	for (int i = 0; i < RECEIVES / RECV_BATCH; i++)
 		plain_receives(RECV_BATCH);
@@ -219,21 +231,29 @@ plain_connect(int sock, size_t size)
 	mine.qpn = plain_qp->qp_num;
 	mine.lid = device->port_attr.lid;
 	mine.gid = device->gid;
-	if (write(sock, &mine, sizeof(mine)) != sizeof(mine) || read(sock, &peer, sizeof(peer)) != sizeof(peer))
+	if (write(sock, &mine, sizeof(mine)) != sizeof(mine) ||
+		read(sock, &peer, sizeof(peer)) != sizeof(peer))
 		die("exchange", NULL);
 
 	struct ibv_qp_attr rtr = {
-		.qp_state = IBV_QPS_RTR,.path_mtu = device->mtu,.dest_qp_num = peer.qpn,.max_dest_rd_atomic = 1,.min_rnr_timer = 12,
+		.qp_state = IBV_QPS_RTR,
+		.path_mtu = device->mtu,
+		.dest_qp_num = peer.qpn,
+		.max_dest_rd_atomic = 1,
+		.min_rnr_timer = 12,
 		.ah_attr = {
-			.dlid = (uint16_t) peer.lid,.port_num = device->port,.is_global = device->ethernet,
-			.grh = {.dgid = peer.gid,.sgid_index = (uint8_t) device->gid_index,.hop_limit = 64}
-		}
-	};
-	struct ibv_qp_attr rts = {.qp_state = IBV_QPS_RTS,.timeout = 14,.retry_cnt = 7,.rnr_retry = 7,.max_rd_atomic = 1};
+			.dlid = (uint16_t) peer.lid,
+			.port_num = device->port,
+			.is_global = device->ethernet,
+	.grh = {.dgid = peer.gid, .sgid_index = (uint8_t) device->gid_index, .hop_limit = 64}}};
+	struct ibv_qp_attr rts = {
+	.qp_state = IBV_QPS_RTS, .timeout = 14, .retry_cnt = 7, .rnr_retry = 7, .max_rd_atomic = 1};
 
-	if (ibv_modify_qp(plain_qp, &rtr, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+	if (ibv_modify_qp(plain_qp, &rtr,
+					  IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
 					  IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER) != 0 ||
-		ibv_modify_qp(plain_qp, &rts, IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+		ibv_modify_qp(plain_qp, &rts,
+					  IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
 					  IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC) != 0)
 		die("connect", NULL);
 	if (write(sock, "c", 1) != 1 || read(sock, &mine, 1) != 1)
@@ -291,11 +311,16 @@ plain_writer(uint32_t size, long count)
 	{
 		for (; posted < count && posted - done < DEPTH; posted++)
 		{
-			struct ibv_send_wr wr = {
-				.wr_id = (uint64_t) posted + 1,.sg_list = &sge,.num_sge = 1,.opcode = IBV_WR_RDMA_WRITE_WITH_IMM,
-				.send_flags = (posted + 1) % MODERATION == 0 || posted + 1 == count ? IBV_SEND_SIGNALED : 0,
-				.imm_data = htonl((uint32_t) posted),.wr.rdma = {peer.addr, peer.rkey}
-			};
+			struct ibv_send_wr wr = {.wr_id = (uint64_t) posted + 1,
+				.sg_list = &sge,
+				.num_sge = 1,
+				.opcode = IBV_WR_RDMA_WRITE_WITH_IMM,
+				.send_flags = (posted + 1) % MODERATION == 0 ||
+				posted + 1 == count ?
+				IBV_SEND_SIGNALED :
+				0,
+				.imm_data = htonl((uint32_t) posted),
+			.wr.rdma = {peer.addr, peer.rkey}};
 
 			if (ibv_post_send(plain_qp, &wr, &bad) != 0)
 				die("ibv_post_send", NULL);

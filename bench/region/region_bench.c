@@ -1,12 +1,12 @@
 /*
- * region_bench.c - regions over a provider, without PostgreSQL: what a row costs copied out, gathered
- * by work requests, as a box with its gaps, as strided entries where the device has them, as one
- * request per field, and the way that the measured costs choose (D-RDMA, section 5).
+ * region_bench.c - regions over a provider, without PostgreSQL: what a row costs copied out,
+ * gathered by work requests, as a box with its gaps, as strided entries where the device has them,
+ * as one request per field, and the way that the measured costs choose (D-RDMA, section 5).
  *
  * One thread is sender, transport (as far as that is a processor's work) and reader, so a time is
- * what the row costs all of them together; the reader loads four bytes of every row, where they lie.
- * Ways are interleaved, and of each the best round counts; of what is chosen, also the best round of
- * its way together with the time for the choice.
+ * what the row costs all of them together; the reader loads four bytes of every row, where they
+ * lie. Ways are interleaved, and of each the best round counts; of what is chosen, also the best
+ * round of its way together with the time for the choice.
  *
  * region_bench [-r rounds] [-u microseconds per run] [-f most fragments] [transport ...]
  */
@@ -22,17 +22,21 @@
 #include "route.h"
 
 #define MOST_ROUNDS	101
-#define AREA		(8u << 20)		/* a source; as much again each for what is packed and for what arrives */
+#define AREA		(8u << 20)	/* a source; as much again each for what is packed and for what
+								 * arrives */
 #define SEND_QUEUE	256
 #define MOST_ROWS	65536
-#define MOST_EACH	1024		/* fragments that go by a request each; more of them cost each the same */
+#define MOST_EACH	1024		/* fragments that go by a request each; more of them cost each the
+								 * same */
 
 enum
 {
 	COPY, GATHER, BOX, CHOSEN, EACH, STRIDED, WAYS
 };
 
-static const char *const mode_names[] = {[RF_REGION_COPY] = "copy", [RF_REGION_GATHER] = "gather", [RF_REGION_BOX] = "box",
+static const char *const mode_names[] = {[RF_REGION_COPY] = "copy",
+	[RF_REGION_GATHER] = "gather",
+	[RF_REGION_BOX] = "box",
 [RF_REGION_STRIDED] = "strided"};
 static int	rounds = 7;
 static double began;
@@ -139,15 +143,19 @@ post(Bench *b, int count)
 static RfWr *
 request_to(Bench *b, int i, uint64_t to)
 {
-	b->wrs[i] = (RfWr) {
-		.opcode = RF_WR_WRITE, .sge = b->sges[i], .remote_addr = (uint64_t) (uintptr_t) (b->target + to),
-		.rkey = b->pair.b.region->rkey
+	b->wrs[i] = (RfWr)
+	{
+		.opcode = RF_WR_WRITE,
+			.sge = b->sges[i],
+			.remote_addr = (uint64_t) (uintptr_t) (b->target + to),
+			.rkey = b->pair.b.region->rkey
 	};
 	return &b->wrs[i];
 }
 
 static void
-send_one_piece(Bench *b, const uint8_t *head, uint32_t head_length, const uint8_t *body, uint64_t length)
+send_one_piece(Bench *b, const uint8_t *head, uint32_t head_length, const uint8_t *body,
+			   uint64_t length)
 {
 	RfWr	   *wr = request_to(b, 0, 0);
 
@@ -167,7 +175,11 @@ send_strided(Bench *b, const RfNcr *region)
 
 	if (!rf_ncr_strided(region, &first, &strided.element, &strided.stride))
 		die("region_bench", "not a strided region");
-	b->sges[0][wr->num_sge++] = (RfSge) {first, strided.element * region->count, b->pair.a.region->lkey};
+	b->sges[0][wr->num_sge++] = (RfSge)
+	{
+		first, strided.element * region->count,
+			b->pair.a.region->lkey
+	};
 	wr->strided = &strided;
 	wr->num_strided = 1;
 	post(b, 1);
@@ -196,7 +208,11 @@ send_fragments(Bench *b, const RfNcrSet *set, int entries)
 			}
 			wr = request_to(b, count++, to);
 		}
-		b->sges[count - 1][wr->num_sge++] = (RfSge) {fragment.at, (uint32_t) fragment.length, b->pair.a.region->lkey};
+		b->sges[count - 1][wr->num_sge++] = (RfSge)
+		{
+			fragment.at, (uint32_t) fragment.length,
+				b->pair.a.region->lkey
+		};
 		to += fragment.length;
 	}
 	if (count > 0)
@@ -360,7 +376,8 @@ is_there(const Bench *b, const RfNcrSet *set, int way)
 	uint32_t	element;
 	uint32_t	stride;
 
-	return way != STRIDED || (b->strided && rf_ncr_strided(set->regions, &first, &element, &stride));
+	return way != STRIDED ||
+		(b->strided && rf_ncr_strided(set->regions, &first, &element, &stride));
 }
 
 /* Would the receiver get the same rows? Once per way and shape, outside the measurement. */
@@ -471,23 +488,33 @@ measure(Bench *b, const char *layout, uint32_t width, double density)
 				move(b, way == EACH ? &one_by_one : &set, way, way == EACH ? few_rows : rows);
 			while (++times < 2 || now_ns() - begin < run_us * 1000.0);
 			if (round >= 0)
-				ns[way][round] = (now_ns() - begin) / times * (way == EACH ? (double) rows / few_rows : 1);
+				ns[way][round] = (now_ns() - begin) / times *
+					(way == EACH ? (double) rows / few_rows : 1);
 		}
 	}
 	for (int way = COPY; way < WAYS; way++)
 		if (way != CHOSEN && way != EACH && least(ns[way], rounds) < least(ns[best], rounds))
 			best = way;
 
-	/* Moved whole, what is chosen takes what its way takes, and the choice: whichever load has disturbed less. */
+	/*
+	 * Moved whole, what is chosen takes what its way takes, and the choice: whichever load has
+	 * disturbed less.
+	 */
 	chosen = least(ns[CHOSEN], rounds);
 	if (b->parts == 1)
-		chosen = fmin(chosen, choice_ns(b, &set) + least(ns[b->mode == RF_REGION_STRIDED ? STRIDED : b->mode - RF_REGION_COPY], rounds));
-	printf("row\t%s\t%s\t%u\t%.3f\t%llu", b->transport, layout, width, density, (unsigned long long) rows);
+		chosen = fmin(
+					  chosen, choice_ns(b, &set) +
+					  least(ns[b->mode == RF_REGION_STRIDED ? STRIDED : b->mode - RF_REGION_COPY],
+							rounds));
+	printf("row\t%s\t%s\t%u\t%.3f\t%llu", b->transport, layout, width, density,
+		   (unsigned long long) rows);
 	for (int way = 0; way <= EACH; way++)
 		printf("\t%.2f", least(ns[way], rounds) / (double) rows);
-	printf("\t%s%s\t%s\t%.2f", mode_names[b->mode], b->parts > 1 ? "+" : "", best == STRIDED ? "strided" : mode_names[best + RF_REGION_COPY],
+	printf("\t%s%s\t%s\t%.2f", mode_names[b->mode], b->parts > 1 ? "+" : "",
+		   best == STRIDED ? "strided" : mode_names[best + RF_REGION_COPY],
 		   chosen / least(ns[best], rounds));
-	printf("\t%.1f\t%.2f\n", least(ns[EACH], rounds) / least(ns[COPY], rounds), least(ns[STRIDED], rounds) / (double) rows);
+	printf("\t%.1f\t%.2f\n", least(ns[EACH], rounds) / least(ns[COPY], rounds),
+		   least(ns[STRIDED], rounds) / (double) rows);
 	fflush(stdout);
 }
 
@@ -497,7 +524,9 @@ over(const char *transport)
 	static const uint32_t widths[] = {4, 8, 16, 32, 64, 128, 256, 512};
 	static const double densities[] = {0.01, 0.03, 0.1, 0.25, 0.5, 0.75, 1};
 	static Bench b;
-	PairKind	kind = strcmp(transport, "shm") == 0 ? PAIR_SHM : strcmp(transport, "tcp") == 0 ? PAIR_TCP : PAIR_VERBS;
+	PairKind	kind = strcmp(transport, "shm") == 0 ? PAIR_SHM :
+		strcmp(transport, "tcp") == 0 ? PAIR_TCP :
+		PAIR_VERBS;
 	RfDeviceCaps caps;
 	RfError		error = {0};
 	int			socks[2];
@@ -523,15 +552,20 @@ over(const char *transport)
 	if (!rf_region_measure(&b.costs) ||
 		!rf_regions_measure(b.pair.a.provider, b.pair.a.device, socks, &b.costs, &error))
 		die("region_bench", error.message);
-	printf("costs\t%s\trequest %.0f ns, byte %.4f, pick %.1f, select %.1f, shuffle %.1f, vectors %s\n", transport, b.costs.request,
-		   b.costs.byte, b.costs.pick, b.costs.select, b.costs.shuffle, rf_mask_vectors());
+	printf(
+		   "costs\t%s\trequest %.0f ns, byte %.4f, pick %.1f, select %.1f, shuffle %.1f, vectors "
+		   "%s\n",
+		   transport, b.costs.request, b.costs.byte, b.costs.pick, b.costs.select, b.costs.shuffle,
+		   rf_mask_vectors());
 	for (int i = 0; i < RF_COST_GAPS; i++)
 	{
-		const float *rows[] = {b.costs.copy[i], b.costs.gather[i], b.costs.read[i], b.costs.strided[i]};
+		const float *rows[] = {b.costs.copy[i], b.costs.gather[i], b.costs.read[i],
+		b.costs.strided[i]};
 
 		for (int k = 0; k < (b.strided ? 4 : 3); k++)
 		{
-			printf("costs\t%s\tgap %.0f: %s of 4 to 1024 bytes", transport, rf_cost_gaps[i], ((const char *[]) {"copy", "gather", "read", "strided"})[k]);
+			printf("costs\t%s\tgap %.0f: %s of 4 to 1024 bytes", transport, rf_cost_gaps[i],
+				   ((const char *[]) {"copy", "gather", "read", "strided"})[k]);
 			for (int l = 0; l < RF_COST_LENGTHS; l++)
 				printf(" %.2f", rows[k][l]);
 			printf("\n");
@@ -542,8 +576,10 @@ over(const char *transport)
 		{
 			int			seconds = (int) ((now_ns() - began) / 1e9);
 
-			fprintf(stderr, "%d:%02d  %s, %s, %u bytes: %zu of %zu\n", seconds / 60, seconds % 60, transport, layout ? "bitmap" : "strided",
-					widths[w], layout * sizeof(widths) / sizeof(widths[0]) + w + 1, 2 * sizeof(widths) / sizeof(widths[0]));
+			fprintf(stderr, "%d:%02d  %s, %s, %u bytes: %zu of %zu\n", seconds / 60, seconds % 60,
+					transport, layout ? "bitmap" : "strided", widths[w],
+					layout * sizeof(widths) / sizeof(widths[0]) + w + 1,
+					2 * sizeof(widths) / sizeof(widths[0]));
 			for (size_t d = 0; d < sizeof(densities) / sizeof(densities[0]); d++)
 				measure(&b, layout ? "bitmap" : "strided", widths[w], densities[d]);
 		}
@@ -609,7 +645,8 @@ route(uint32_t destinations)
 				}
 				else
 				{
-					mask_route(destination, BATCH, destinations, masks, RF_MASK_WORDS(BATCH), counts);
+					mask_route(destination, BATCH, destinations, masks, RF_MASK_WORDS(BATCH),
+							   counts);
 					for (uint32_t d = 0; d < destinations; d++)
 					{
 						const uint64_t *mask = masks + d * RF_MASK_WORDS(BATCH);
@@ -633,8 +670,8 @@ route(uint32_t destinations)
 		}
 		ratios[round] = ns[0][round] / ns[1][round];
 	}
-	printf("route\t%u\t%.1f\t%.1f\t%.2f\n", destinations, 1e3 / median(ns[0], rounds), 1e3 / median(ns[1], rounds),
-		   median(ratios, rounds));
+	printf("route\t%u\t%.1f\t%.1f\t%.2f\n", destinations, 1e3 / median(ns[0], rounds),
+		   1e3 / median(ns[1], rounds), median(ratios, rounds));
 	fflush(stdout);
 	free(columns);
 	free(out);

@@ -1,7 +1,7 @@
 /*
- * route.h - rows divided among destinations by a bitmap for each (D-RDMA, section 3.2), as bench/region
- * and bench/join/pick.c measure it. The exchange divides them by lists (src/batch/encode_rows.c says
- * why), so this is no part of the product.
+ * route.h - rows divided among destinations by a bitmap for each (D-RDMA, section 3.2), as
+ * bench/region and bench/join/pick.c measure it. The exchange divides them by lists
+ * (src/batch/encode_rows.c says why), so this is no part of the product.
  */
 #ifndef ROUTE_H
 #define ROUTE_H

@@ -1,12 +1,15 @@
 /*
  * tpchgen.c - rows of the eight TPC-H tables as COPY text, for the demo, the benches and the tests.
  *
- * It follows the distributions of the TPC-H specification (clause 4.2): table sizes, sparse order keys, customers without
- * orders, price and supplier formulas, dates and the flags that follow from them, word lists and the comment grammar. It is
- * no dbgen: the random numbers are others (every row is a function of seed, table and row number, so slices can be made on
- * their own), and its text pool has 4 MB. Results are for comparing systems on one data set, not for publishing TPC-H figures.
+ * It follows the distributions of the TPC-H specification (clause 4.2): table sizes, sparse order
+ * keys, customers without orders, price and supplier formulas, dates and the flags that follow from
+ * them, word lists and the comment grammar. It is no dbgen: the random numbers are others (every
+ * row is a function of seed, table and row number, so slices can be made on their own), and its
+ * text pool has 4 MB. Results are for comparing systems on one data set, not for publishing TPC-H
+ * figures.
  *
- * Prices are counted in cents, dates in days since 1992-01-01; nothing is floating point except the scale.
+ * Prices are counted in cents, dates in days since 1992-01-01; nothing is floating point except the
+ * scale.
  *
  *		cc -O2 -o tpchgen tpchgen.c
  *		./tpchgen -s 1 -t lineitem >lineitem.tbl
@@ -24,10 +27,10 @@
 
 #define POOL_SIZE		(4 * 1024 * 1024)
 #define BUFFER_SIZE		(1024 * 1024)
-#define ROW_MAX			1024			/* no row is longer */
-#define LINES_MAX		7				/* line items of an order */
+#define ROW_MAX			1024	/* no row is longer */
+#define LINES_MAX		7		/* line items of an order */
 #define ORDER_DATES		(2557 - 151)	/* days from 1992-01-01 to 1998-12-31, less the last 151 */
-#define CURRENT_DATE	1263			/* 1995-06-17, by which the specification sets flags */
+#define CURRENT_DATE	1263	/* 1995-06-17, by which the specification sets flags */
 #define COUNT(array)	(sizeof(array) / sizeof((array)[0]))
 
 typedef enum
@@ -37,7 +40,7 @@ typedef enum
 } Table;
 
 static const char *const table_names[TABLES] =
-{"region", "nation", "supplier", "part", "partsupp", "customer", "orders", "lineitem"};
+	{"region", "nation", "supplier", "part", "partsupp", "customer", "orders", "lineitem"};
 
 /* ---- word lists of the specification ---- */
 
@@ -48,71 +51,81 @@ static const struct
 	const char *name;
 	int			region;
 }			nations[] =
-{
-	{"ALGERIA", 0}, {"ARGENTINA", 1}, {"BRAZIL", 1}, {"CANADA", 1}, {"EGYPT", 4}, {"ETHIOPIA", 0}, {"FRANCE", 3},
-	{"GERMANY", 3}, {"INDIA", 2}, {"INDONESIA", 2}, {"IRAN", 4}, {"IRAQ", 4}, {"JAPAN", 2}, {"JORDAN", 4}, {"KENYA", 0},
-	{"MOROCCO", 0}, {"MOZAMBIQUE", 0}, {"PERU", 1}, {"CHINA", 2}, {"ROMANIA", 3}, {"SAUDI ARABIA", 4}, {"VIETNAM", 2},
-	{"RUSSIA", 3}, {"UNITED KINGDOM", 3}, {"UNITED STATES", 1}
-};
 
-static const char *const colours[] =
-{
-	"almond", "antique", "aquamarine", "azure", "beige", "bisque", "black", "blanched", "blue", "blush", "brown", "burlywood",
-	"burnished", "chartreuse", "chiffon", "chocolate", "coral", "cornflower", "cornsilk", "cream", "cyan", "dark", "deep",
-	"dim", "dodger", "drab", "firebrick", "floral", "forest", "frosted", "gainsboro", "ghost", "goldenrod", "green", "grey",
-	"honeydew", "hot", "indian", "ivory", "khaki", "lace", "lavender", "lawn", "lemon", "light", "lime", "linen", "magenta",
-	"maroon", "medium", "metallic", "midnight", "mint", "misty", "moccasin", "navajo", "navy", "olive", "orange", "orchid",
-	"pale", "papaya", "peach", "peru", "pink", "plum", "powder", "puff", "purple", "red", "rose", "rosy", "royal", "saddle",
-	"salmon", "sandy", "seashell", "sienna", "sky", "slate", "smoke", "snow", "spring", "steel", "tan", "thistle", "tomato",
-	"turquoise", "violet", "wheat", "white", "yellow"
-};
+{{"ALGERIA", 0}, {"ARGENTINA", 1}, {"BRAZIL", 1}, {"CANADA", 1},
+{"EGYPT", 4}, {"ETHIOPIA", 0}, {"FRANCE", 3}, {"GERMANY", 3},
+{"INDIA", 2}, {"INDONESIA", 2}, {"IRAN", 4}, {"IRAQ", 4},
+{"JAPAN", 2}, {"JORDAN", 4}, {"KENYA", 0}, {"MOROCCO", 0},
+{"MOZAMBIQUE", 0}, {"PERU", 1}, {"CHINA", 2}, {"ROMANIA", 3},
+{"SAUDI ARABIA", 4}, {"VIETNAM", 2}, {"RUSSIA", 3}, {"UNITED KINGDOM", 3},
+{"UNITED STATES", 1}};
+
+static const char *const colours[] = {
+	"almond", "antique", "aquamarine", "azure", "beige", "bisque", "black",
+	"blanched", "blue", "blush", "brown", "burlywood", "burnished", "chartreuse",
+	"chiffon", "chocolate", "coral", "cornflower", "cornsilk", "cream", "cyan",
+	"dark", "deep", "dim", "dodger", "drab", "firebrick", "floral",
+	"forest", "frosted", "gainsboro", "ghost", "goldenrod", "green", "grey",
+	"honeydew", "hot", "indian", "ivory", "khaki", "lace", "lavender",
+	"lawn", "lemon", "light", "lime", "linen", "magenta", "maroon",
+	"medium", "metallic", "midnight", "mint", "misty", "moccasin", "navajo",
+	"navy", "olive", "orange", "orchid", "pale", "papaya", "peach",
+	"peru", "pink", "plum", "powder", "puff", "purple", "red",
+	"rose", "rosy", "royal", "saddle", "salmon", "sandy", "seashell",
+	"sienna", "sky", "slate", "smoke", "snow", "spring", "steel",
+	"tan", "thistle", "tomato", "turquoise", "violet", "wheat", "white",
+	"yellow"};
 static const char *const type_1[] = {"STANDARD", "SMALL", "MEDIUM", "LARGE", "ECONOMY", "PROMO"};
 static const char *const type_2[] = {"ANODIZED", "BURNISHED", "PLATED", "POLISHED", "BRUSHED"};
 static const char *const type_3[] = {"TIN", "NICKEL", "BRASS", "STEEL", "COPPER"};
 static const char *const container_1[] = {"SM", "LG", "MED", "JUMBO", "WRAP"};
-static const char *const container_2[] = {"CASE", "BOX", "BAG", "JAR", "PKG", "PACK", "CAN", "DRUM"};
-static const char *const segments[] = {"AUTOMOBILE", "BUILDING", "FURNITURE", "MACHINERY", "HOUSEHOLD"};
-static const char *const priorities[] = {"1-URGENT", "2-HIGH", "3-MEDIUM", "4-NOT SPECIFIED", "5-LOW"};
-static const char *const instructions[] = {"DELIVER IN PERSON", "COLLECT COD", "NONE", "TAKE BACK RETURN"};
+static const char *const container_2[] = {"CASE", "BOX", "BAG", "JAR",
+	"PKG", "PACK", "CAN", "DRUM"};
+static const char *const segments[] = {"AUTOMOBILE", "BUILDING", "FURNITURE", "MACHINERY",
+	"HOUSEHOLD"};
+static const char *const priorities[] = {"1-URGENT", "2-HIGH", "3-MEDIUM", "4-NOT SPECIFIED",
+	"5-LOW"};
+static const char *const instructions[] = {"DELIVER IN PERSON", "COLLECT COD", "NONE",
+	"TAKE BACK RETURN"};
 static const char *const modes[] = {"REG AIR", "AIR", "RAIL", "SHIP", "TRUCK", "MAIL", "FOB"};
 
-static const char *const nouns[] =
-{
-	"foxes", "ideas", "theodolites", "pinto beans", "instructions", "dependencies", "excuses", "platelets", "asymptotes",
-	"courts", "dolphins", "multipliers", "sauternes", "warthogs", "frets", "dinos", "attainments", "somas", "Tiresias'",
-	"patterns", "forges", "braids", "hockey players", "frays", "warhorses", "dugouts", "notornis", "epitaphs", "pearls",
-	"tithes", "waters", "orbits", "gifts", "sheaves", "depths", "sentiments", "decoys", "realms", "pains", "grouches",
-	"escapades"
-};
-static const char *const verbs[] =
-{
-	"sleep", "wake", "are", "cajole", "haggle", "nag", "use", "boost", "affix", "detect", "integrate", "maintain", "nod", "was",
-	"lose", "sublate", "solve", "thrash", "promise", "engage", "hinder", "print", "x-ray", "breach", "eat", "grow", "impress",
-	"mold", "poach", "serve", "run", "dazzle", "snooze", "doze", "unwind", "kindle", "play", "hang", "believe", "doubt"
-};
-static const char *const adjectives[] =
-{
-	"furious", "sly", "careful", "blithe", "quick", "fluffy", "slow", "quiet", "ruthless", "thin", "close", "dogged", "daring",
-	"brave", "stealthy", "permanent", "enticing", "idle", "busy", "regular", "final", "ironic", "even", "bold", "silent"
-};
-static const char *const adverbs[] =
-{
-	"sometimes", "always", "never", "furiously", "slyly", "carefully", "blithely", "quickly", "fluffily", "slowly", "quietly",
-	"ruthlessly", "thinly", "closely", "doggedly", "daringly", "bravely", "stealthily", "permanently", "enticingly", "idly",
-	"busily", "regularly", "finally", "ironically", "evenly", "boldly", "silently"
-};
-static const char *const prepositions[] =
-{
-	"about", "above", "according to", "across", "after", "against", "along", "alongside of", "among", "around", "at", "atop",
-	"before", "behind", "beneath", "beside", "besides", "between", "beyond", "by", "despite", "during", "except", "for", "from",
-	"in place of", "inside", "instead of", "into", "near", "of", "on", "outside", "over", "past", "since", "through",
-	"throughout", "to", "toward", "under", "until", "up", "upon", "without", "with", "within"
-};
-static const char *const auxiliaries[] =
-{
-	"do", "may", "might", "shall", "will", "would", "can", "could", "should", "ought to", "must", "will have to",
-	"shall have to", "could have to", "should have to", "must have to", "need to", "try to"
-};
+static const char *const nouns[] = {
+	"foxes", "ideas", "theodolites", "pinto beans", "instructions", "dependencies",
+	"excuses", "platelets", "asymptotes", "courts", "dolphins", "multipliers",
+	"sauternes", "warthogs", "frets", "dinos", "attainments", "somas",
+	"Tiresias'", "patterns", "forges", "braids", "hockey players", "frays",
+	"warhorses", "dugouts", "notornis", "epitaphs", "pearls", "tithes",
+	"waters", "orbits", "gifts", "sheaves", "depths", "sentiments",
+	"decoys", "realms", "pains", "grouches", "escapades"};
+static const char *const verbs[] = {
+	"sleep", "wake", "are", "cajole", "haggle", "nag", "use", "boost",
+	"affix", "detect", "integrate", "maintain", "nod", "was", "lose", "sublate",
+	"solve", "thrash", "promise", "engage", "hinder", "print", "x-ray", "breach",
+	"eat", "grow", "impress", "mold", "poach", "serve", "run", "dazzle",
+	"snooze", "doze", "unwind", "kindle", "play", "hang", "believe", "doubt"};
+static const char *const adjectives[] = {"furious", "sly", "careful", "blithe", "quick",
+	"fluffy", "slow", "quiet", "ruthless", "thin",
+	"close", "dogged", "daring", "brave", "stealthy",
+	"permanent", "enticing", "idle", "busy", "regular",
+	"final", "ironic", "even", "bold", "silent"};
+static const char *const adverbs[] = {
+	"sometimes", "always", "never", "furiously", "slyly", "carefully", "blithely",
+	"quickly", "fluffily", "slowly", "quietly", "ruthlessly", "thinly", "closely",
+	"doggedly", "daringly", "bravely", "stealthily", "permanently", "enticingly", "idly",
+	"busily", "regularly", "finally", "ironically", "evenly", "boldly", "silently"};
+static const char *const prepositions[] = {
+	"about", "above", "according to", "across", "after", "against", "along",
+	"alongside of", "among", "around", "at", "atop", "before", "behind",
+	"beneath", "beside", "besides", "between", "beyond", "by", "despite",
+	"during", "except", "for", "from", "in place of", "inside", "instead of",
+	"into", "near", "of", "on", "outside", "over", "past",
+	"since", "through", "throughout", "to", "toward", "under", "until",
+	"up", "upon", "without", "with", "within"};
+static const char *const auxiliaries[] = {
+	"do", "may", "might", "shall", "will",
+	"would", "can", "could", "should", "ought to",
+	"must", "will have to", "shall have to", "could have to", "should have to",
+	"must have to", "need to", "try to"};
 static const char *const terminators[] = {".", ";", ":", "?", "!", "--"};
 
 /* ---- random numbers: one stream per (seed, table, row) ---- */
@@ -135,7 +148,10 @@ mix(uint64_t x)
 static Random
 random_row(Table table, int64_t row)
 {
-	return (Random) {mix(mix(global_seed + table * UINT64_C(0x9e3779b97f4a7c15)) ^ mix((uint64_t) row))};
+	return (Random)
+	{
+		mix(mix(global_seed + table * UINT64_C(0x9e3779b97f4a7c15)) ^ mix((uint64_t) row))
+	};
 }
 
 static uint64_t
@@ -149,7 +165,8 @@ random_next(Random *r)
 static int64_t
 random_in(Random *r, int64_t low, int64_t high)
 {
-	return low + (int64_t) (((unsigned __int128) random_next(r) * (uint64_t) (high - low + 1)) >> 64);
+	return low +
+		(int64_t) (((unsigned __int128) random_next(r) * (uint64_t) (high - low + 1)) >> 64);
 }
 
 #define random_word(r, list) ((list)[random_in((r), 0, COUNT(list) - 1)])
@@ -374,7 +391,8 @@ put_text(Random *r, int min, int max)
 static void
 put_address(Random *r)
 {
-	static const char letters[65] = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ, ";
+	static const char letters[65] =
+		"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ, ";
 	int			length = (int) random_in(r, 10, 40);
 	uint64_t	bits = 0;
 
@@ -589,12 +607,16 @@ write_customer(void)
 	}
 }
 
-/* The specification hides "Customer ... Complaints" or "Customer ... Recommends" in a few comments. */
+/*
+ * The specification hides "Customer ... Complaints" or "Customer ... Recommends" in a few comments.
+ */
 static void
 put_supplier_comment(Random *r, int64_t key)
 {
 	int64_t		every = suppliers / (complaints > 0 ? complaints : 1);
-	const char *second = key % every == every / 3 ? "Complaints" : key % every == every / 2 + 1 ? "Recommends" : NULL;
+	const char *second = key % every == every / 3 ? "Complaints" :
+		key % every == every / 2 + 1 ? "Recommends" :
+		NULL;
 
 	if (second == NULL || complaints == 0)
 	{
@@ -718,7 +740,9 @@ write_region(void)
 
 static void (*const writers[TABLES]) (void) =
 {
-	write_region, write_nation, write_supplier, write_part, write_partsupp, write_customer, write_orders, write_lineitem
+	write_region, write_nation, write_supplier,
+		write_part, write_partsupp, write_customer,
+		write_orders, write_lineitem
 };
 
 /* ---- the command ---- */
@@ -729,9 +753,11 @@ usage(void)
 	fprintf(stderr,
 			"usage: tpchgen [-s SCALE] [-S SEED] [-n NODES -i NODE] [-c] (-t TABLE | -o FOLDER)\n"
 			"  -s SCALE   1 is about 6 million line items (default 1)\n"
-			"  -t TABLE   region nation supplier part partsupp customer orders lineitem, to standard output\n"
+			"  -t TABLE   region nation supplier part partsupp customer orders lineitem, to "
+			"standard output\n"
 			"  -o FOLDER  all tables, as FOLDER/TABLE.tbl\n"
-			"  -n, -i     only the rows of node NODE (from 0) of NODES, by a hash of the table's first column;\n"
+			"  -n, -i     only the rows of node NODE (from 0) of NODES, by a hash of the table's "
+			"first column;\n"
 			"             nation and region are whole everywhere\n"
 			"  -c         orders and lineitem by the order's customer instead\n"
 			"  -S SEED    other random numbers\n");

@@ -22,7 +22,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define RF_ADMISSION_STATE	256		/* bytes of a policy's own, zeroed and 64-aligned */
+#define RF_ADMISSION_STATE	256 /* bytes of a policy's own, zeroed and 64-aligned */
 
 typedef struct RfAdmissionPolicy
 {
@@ -41,7 +41,8 @@ typedef struct RfAdmissionPolicy
 	void		(*completed) (void *state, uint64_t bytes, uint32_t us);
 } RfAdmissionPolicy;
 
-extern __attribute__((visibility("default"))) const RfAdmissionPolicy *rf_admission_hook;
+extern __attribute__((visibility("default")))
+const RfAdmissionPolicy *rf_admission_hook;
 
 /* Never more than `window` bytes. The default. */
 extern const RfAdmissionPolicy rf_admission_window_policy;

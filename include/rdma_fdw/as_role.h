@@ -1,9 +1,11 @@
 /*
  * as_role.h
- *		Running something with the rights of another role than the caller, and in background workers.
+ *		Running something with the rights of another role than the caller, and in background
+ *		workers.
  *
- * Whose rights count must decide what names mean, too: an operator or a function without a schema is looked up
- * in search_path, which the caller or the owner of a database chooses. Only this file switches users.
+ * Whose rights count must decide what names mean, too: an operator or a function without a schema
+ * is looked up in search_path, which the caller or the owner of a database chooses. Only this file
+ * switches users.
  */
 #ifndef RF_AS_ROLE_H
 #define RF_AS_ROLE_H
@@ -19,9 +21,9 @@ typedef struct RfRole
 } RfRole;
 
 /*
- * From here to the end: the role's rights, in a security-restricted operation, with search_path = pg_catalog,
- * pg_temp. Settings that are changed meanwhile are restored by the end. An error needs no end: the abort of the
- * (sub)transaction restores all.
+ * From here to the end: the role's rights, in a security-restricted operation, with search_path =
+ * pg_catalog, pg_temp. Settings that are changed meanwhile are restored by the end. An error needs
+ * no end: the abort of the (sub)transaction restores all.
  */
 extern void rf_role_begin(RfRole *before, Oid role);
 extern void rf_role_end(const RfRole *before);
@@ -29,15 +31,15 @@ extern void rf_role_end(const RfRole *before);
 extern Oid	rf_relation_owner(Oid relid);
 
 /*
- * Runs one statement with the rights of the owner of a table of schema rdma, and returns how many rows it had to
- * do with. ERROR if there is no such table.
+ * Runs one statement with the rights of the owner of a table of schema rdma, and returns how many
+ * rows it had to do with. ERROR if there is no such table.
  */
-extern uint64 rf_execute_as_owner(const char *table, const char *sql, int count, Oid *types, Datum *values,
-								  const char *nulls);
+extern uint64 rf_execute_as_owner(const char *table, const char *sql, int count, Oid *types,
+								  Datum *values, const char *nulls);
 
 /*
- * In a background worker that was connected with a database just now: what the settings of that database or of
- * the role must not change.
+ * In a background worker that was connected with a database just now: what the settings of that
+ * database or of the role must not change.
  */
 extern void rf_worker_settings(void);
 

@@ -24,8 +24,10 @@ typedef struct RfDecoder RfDecoder;
 typedef enum RfEncodeResult
 {
 	RF_ENCODE_DONE,				/* row added */
-	RF_ENCODE_FULL,				/* does not fit any more: finish this batch, begin another, add again */
-	RF_ENCODE_TOO_LARGE			/* the batch is empty and the row alone does not fit: rf_encoder_large_row */
+	RF_ENCODE_FULL,				/* does not fit any more: finish this batch, begin another, add
+								 * again */
+	RF_ENCODE_TOO_LARGE			/* the batch is empty and the row alone does not fit:
+								 * rf_encoder_large_row */
 } RfEncodeResult;
 
 /*
@@ -34,7 +36,8 @@ typedef enum RfEncodeResult
  * chosen from both (raw image, send/receive, text). ERROR for a column that cannot be sent.
  */
 extern RfEncoder *rf_encoder_create(TupleDesc desc, int column_count, const AttrNumber *attmap,
-									const RfStreamColumn *wanted, uint32 flags, int reader_encoding);
+									const RfStreamColumn *wanted, uint32 flags,
+									int reader_encoding);
 extern void rf_encoder_begin(RfEncoder *encoder, void *buffer, uint32 capacity);	/* buffer 8-aligned */
 extern RfEncodeResult rf_encoder_add(RfEncoder *encoder, TupleTableSlot *slot);
 
@@ -49,8 +52,8 @@ extern bool rf_encoder_takes_tuples(RfEncoder *encoder, TupleDesc table);
 extern int	rf_encoder_add_tuples(RfEncoder *encoder, const HeapTupleHeader *tuples, int count);
 
 /*
- * Rows on their way to several encoders (src/batch/rows.c, rows_tuples.c, encode_rows.c): kept once,
- * and each encoder takes those that a list of their numbers selects. Add until it is full,
+ * Rows on their way to several encoders (src/batch/rows.c, rows_tuples.c, encode_rows.c): kept
+ * once, and each encoder takes those that a list of their numbers selects. Add until it is full,
  * complete, let encoders take, reset. By-reference values live until the reset: copied, or on a few
  * pinned heap pages. Columns are numbered like those of the encoders.
  */
@@ -93,7 +96,8 @@ typedef struct RfRows
 
 	char	   *space;			/* values that were copied; NULL: all columns are passed by value */
 	uint32		space_used;
-	bool		uses_odd;		/* some value lies in odd_values: it did not fit, or had to be made flat */
+	bool		uses_odd;		/* some value lies in odd_values: it did not fit, or had to be made
+								 * flat */
 	MemoryContext odd_values;
 	Buffer	   *pins;
 	int			pin_count;
@@ -104,7 +108,8 @@ typedef struct RfRows
  * attmap as in rf_encoder_create; the rows come in slots of this descriptor's types. For so many
  * encoders: among more, more are divided together.
  */
-extern RfRows *rf_rows_create(TupleDesc desc, int column_count, const AttrNumber *attmap, int encoders);
+extern RfRows *rf_rows_create(TupleDesc desc, int column_count, const AttrNumber *attmap,
+							  int encoders);
 extern void rf_rows_add(RfRows *rows, TupleTableSlot *slot);
 extern void rf_rows_complete(RfRows *rows);
 
@@ -128,11 +133,12 @@ rf_rows_full(const RfRows *rows)
 }
 
 /*
- * As many of these rows as fit, from the front; returns how many. 0: this batch is full, or, when it
- * is empty, the first row is too large for it. The encoder's columns are attributes 1.. of its
+ * As many of these rows as fit, from the front; returns how many. 0: this batch is full, or, when
+ * it is empty, the first row is too large for it. The encoder's columns are attributes 1.. of its
  * descriptor.
  */
-extern uint32 rf_encoder_add_rows(RfEncoder *encoder, const RfRows *rows, const uint16 *numbers, uint32 count);
+extern uint32 rf_encoder_add_rows(RfEncoder *encoder, const RfRows *rows, const uint16 *numbers,
+								  uint32 count);
 
 extern uint32 rf_encoder_rows(RfEncoder *encoder);
 extern uint32 rf_encoder_finish(RfEncoder *encoder);	/* bytes used */
@@ -143,14 +149,14 @@ extern uint32 rf_encoder_finish(RfEncoder *encoder);	/* bytes used */
  * valid until the next call. Begin a batch before adding again.
  */
 extern uint32 rf_encoder_measure_large(RfEncoder *encoder, TupleTableSlot *slot);
-extern const uint8 *rf_encoder_large_row(RfEncoder *encoder, TupleTableSlot *slot, uint8 *place, uint32 bytes,
-										 uint32 *length);
+extern const uint8 *rf_encoder_large_row(RfEncoder *encoder, TupleTableSlot *slot, uint8 *place,
+										 uint32 bytes, uint32 *length);
 extern void rf_encoder_destroy(RfEncoder *encoder);
 
 /*
- * Batches of heap tuples as they lie on their pages (encode_tuples.c), for the same attributes as an
- * encoder made with these arguments. NULL when that cannot be: a wanted attribute has no raw image.
- * It goes with the current memory context.
+ * Batches of heap tuples as they lie on their pages (encode_tuples.c), for the same attributes as
+ * an encoder made with these arguments. NULL when that cannot be: a wanted attribute has no raw
+ * image. It goes with the current memory context.
  */
 typedef struct RfTupleWriter RfTupleWriter;
 
@@ -169,12 +175,14 @@ typedef struct RfTupleExtent
 	const char *start;
 	uint32		box;			/* of all with what lies between them */
 	uint32		packed;			/* of all one behind the other */
-	int			fragments;		/* in the order given, how many do not touch the one before; at least as many as RfTupleFragments has */
+	int			fragments;		/* in the order given, how many do not touch the one before; at
+								 * least as many as RfTupleFragments has */
 } RfTupleExtent;
 
 /* toasted: the table has a TOAST table. */
-extern RfTupleWriter *rf_tuples_create(TupleDesc table, bool toasted, int column_count, const AttrNumber *attmap,
-									   const RfStreamColumn *wanted, uint32 flags, int reader_encoding);
+extern RfTupleWriter *rf_tuples_create(TupleDesc table, bool toasted, int column_count,
+									   const AttrNumber *attmap, const RfStreamColumn *wanted,
+									   uint32 flags, int reader_encoding);
 
 /*
  * A batch need not lie in one piece: bytes of pages may stay where they are and be gathered when it
@@ -201,7 +209,10 @@ typedef struct RfTupleFragments
 	uint64		map[BLCKSZ / MAXIMUM_ALIGNOF / 64]; /* a bit for each unit of MAXIMUM_ALIGNOF bytes */
 } RfTupleFragments;
 
-/* Tuples of one length at equal distances, for a device that leaves out what lies between what counts of them. */
+/*
+ * Tuples of one length at equal distances, for a device that leaves out what lies between what
+ * counts of them.
+ */
 typedef struct RfTupleStride
 {
 	const char *start;			/* of what counts of the first by address */
@@ -214,10 +225,12 @@ typedef struct RfTupleStride
  * batch stays on its pages and what does not; 0: all is copied.
  */
 extern bool rf_tuples_begin(RfTupleWriter *writer, void *buffer, uint32 capacity, int entries);
-extern bool rf_tuples_has_room(const RfTupleWriter *writer);	/* for one page more, whatever it holds */
+extern bool rf_tuples_has_room(const RfTupleWriter *writer);	/* for one page more, whatever it
+																 * holds */
 
 /* For one page's tuples, at least one; false: a value that is wanted is not within its tuple. */
-extern bool rf_tuples_measure(const RfTupleWriter *writer, const RfPageTuples *set, RfTupleExtent *extent);
+extern bool rf_tuples_measure(const RfTupleWriter *writer, const RfPageTuples *set,
+							  RfTupleExtent *extent);
 
 extern void rf_tuples_fragments(const RfPageTuples *set, RfTupleFragments *fragments);
 
@@ -229,20 +242,23 @@ extern int	rf_tuples_entries(const RfTupleWriter *writer);
  * where it is; returns the bytes in front of it that then travel along. gather: the fragments stay;
  * so many entries are left.
  */
-extern uint32 rf_tuples_add(RfTupleWriter *writer, const RfPageTuples *set, const RfTupleExtent *extent,
-							bool box, bool direct);
-extern void rf_tuples_gather(RfTupleWriter *writer, const RfPageTuples *set, const RfTupleFragments *fragments);
+extern uint32 rf_tuples_add(RfTupleWriter *writer, const RfPageTuples *set,
+							const RfTupleExtent *extent, bool box, bool direct);
+extern void rf_tuples_gather(RfTupleWriter *writer, const RfPageTuples *set,
+							 const RfTupleFragments *fragments);
 
 /* Are they so regular? Then they may be added as one strided part, as gathered ones are. */
 extern bool rf_tuples_regular(const RfPageTuples *set, RfTupleStride *stride);
-extern void rf_tuples_stride(RfTupleWriter *writer, const RfPageTuples *set, const RfTupleStride *stride);
+extern void rf_tuples_stride(RfTupleWriter *writer, const RfPageTuples *set,
+							 const RfTupleStride *stride);
 
 /*
  * A page whose tuples are all visible and that is locked: its rows, and where they lie; -1: a value
  * that is wanted is not within its tuple. Then, if it has rows, take it as it is. There is room.
  */
 extern int	rf_tuples_look(const RfTupleWriter *writer, Page page, RfTupleExtent *extent);
-extern uint32 rf_tuples_add_page(RfTupleWriter *writer, Page page, int rows, const RfTupleExtent *extent, bool direct);
+extern uint32 rf_tuples_add_page(RfTupleWriter *writer, Page page, int rows,
+								 const RfTupleExtent *extent, bool direct);
 extern uint32 rf_tuples_rows(const RfTupleWriter *writer);
 extern uint32 rf_tuples_finish(RfTupleWriter *writer);	/* bytes, wherever they are */
 

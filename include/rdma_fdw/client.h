@@ -38,13 +38,15 @@ extern int	rf_peer_missing_sqlstate(const RfNodeId *node);
  * Connect (or wait for another session's attempt) for rdma_fdw.connect_timeout at most;
  * interruptible. Returns the index, or RF_NO_PEER when the engines do not come together, and *error
  * says why. ERROR when this node's engine does not run, or may not connect. allowed: see there;
- * NULL: any address is. *spent: the attempt vanished, and with it, perhaps, the token of `hello`: try
- * again with a new one.
+ * NULL: any address is. *spent: the attempt vanished, and with it, perhaps, the token of `hello`:
+ * try again with a new one.
  */
 extern int	rf_peer_connect(const char *host, const RfHelloReply *hello, RfAddressFilter allowed,
 							bool *spent, RfError *error);
 
-/* Of so many places in shared memory, those that the current role may have (rdma_fdw.role_share). */
+/*
+ * Of so many places in shared memory, those that the current role may have (rdma_fdw.role_share).
+ */
 extern uint32 rf_role_limit(uint32 total);
 
 /* Data node: a one-time token for a reader's engine, valid for rdma_fdw.token_lifetime. */

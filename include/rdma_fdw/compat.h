@@ -66,7 +66,9 @@ rf_restrict_search_path(void)
 #endif
 }
 
-/* A type's name and modifier from text; an ERROR if it is none. 16 added the place for soft errors. */
+/*
+ * A type's name and modifier from text; an ERROR if it is none. 16 added the place for soft errors.
+ */
 static inline void
 rf_parse_type(const char *text, Oid *type, int32 *modifier)
 {
@@ -86,8 +88,8 @@ rf_rel_userid(RelOptInfo *baserel)
 
 /*
  * And for a relation that rows are written to: 16 moved the user from the range table entry to
- * RTEPermissionInfo.  15 finds it by range table index; a partition that rows are routed to has none
- * and takes its root's.  0 there means "whoever runs the query".
+ * RTEPermissionInfo.  15 finds it by range table index; a partition that rows are routed to has
+ * none and takes its root's.  0 there means "whoever runs the query".
  */
 static inline Oid
 rf_modify_userid(ResultRelInfo *rel, EState *estate)
@@ -120,8 +122,8 @@ rf_planned_userid(PlannerInfo *root, RangeTblEntry *rte)
  * 17 added fdw_restrictinfo (only join paths use it), 18 added disabled_nodes (0: nothing in the
  * path is disabled by an enable_* setting).
  *
- * Only the leader of a parallel query may talk to a data node, so no path is parallel-safe but those
- * that rf_add_partial_path makes of these.
+ * Only the leader of a parallel query may talk to a data node, so no path is parallel-safe but
+ * those that rf_add_partial_path makes of these.
  */
 static inline ForeignPath *
 rf_leader_only(ForeignPath *path)
@@ -243,13 +245,17 @@ rf_pathkey_operator(PathKey *pathkey, Oid datatype)
 /* 18 counts frozen pages, too. */
 #if PG_VERSION_NUM >= 180000
 #define rf_update_relstats(rel, pages, tuples) \
-	vac_update_relstats((rel), (pages), (tuples), 0, 0, false, InvalidTransactionId, InvalidMultiXactId, NULL, NULL, true)
+	vac_update_relstats((rel), (pages), (tuples), 0, 0, false, InvalidTransactionId, \
+						InvalidMultiXactId, NULL, NULL, true)
 #else
 #define rf_update_relstats(rel, pages, tuples) \
-	vac_update_relstats((rel), (pages), (tuples), 0, false, InvalidTransactionId, InvalidMultiXactId, NULL, NULL, true)
+	vac_update_relstats((rel), (pages), (tuples), 0, false, InvalidTransactionId, \
+						InvalidMultiXactId, NULL, NULL, true)
 #endif
 
-/* 17 has the privilege MAINTAIN, which the owner can give away; 16 replaced pg_class_ownercheck(). */
+/*
+ * 17 has the privilege MAINTAIN, which the owner can give away; 16 replaced pg_class_ownercheck().
+ */
 #if PG_VERSION_NUM >= 170000
 #define rf_may_analyze(relid) \
 	(pg_class_aclcheck((relid), GetUserId(), ACL_MAINTAIN) == ACLCHECK_OK)
@@ -332,10 +338,12 @@ rf_pathkey_operator(PathKey *pathkey, Oid datatype)
 /* Rows of a sequential scan, many at once. 16 renamed the counters. */
 #if PG_VERSION_NUM >= 160000
 #define rf_count_rows_read(rel, n) \
-	((void) (pgstat_should_count_relation(rel) && ((rel)->pgstat_info->counts.tuples_returned += (n))))
+	((void) (pgstat_should_count_relation(rel) && \
+			 ((rel)->pgstat_info->counts.tuples_returned += (n))))
 #else
 #define rf_count_rows_read(rel, n) \
-	((void) (pgstat_should_count_relation(rel) && ((rel)->pgstat_info->t_counts.t_tuples_returned += (n))))
+	((void) (pgstat_should_count_relation(rel) && \
+			 ((rel)->pgstat_info->t_counts.t_tuples_returned += (n))))
 #endif
 
 /* 16 renamed RelFileNode. */
@@ -346,7 +354,8 @@ rf_pathkey_operator(PathKey *pathkey, Oid datatype)
 #endif
 
 /*
- * 17 lets the caller place the lexer's state, and frees it by a function. Text need not end with a NUL.
+ * 17 lets the caller place the lexer's state, and frees it by a function. Text need not end with a
+ * NUL.
  */
 #if PG_VERSION_NUM >= 170000
 #define rf_json_lex(text, length, encoding) \

@@ -34,10 +34,10 @@ rf_parallel_divisor(int workers)
  */
 
 /*
- * The servers named by option "nodes", in the order of the numbers that are on record: rf_bucket_place
- * gives a row's place in this list. NIL: an ordinary server. ERROR when the option names
- * others than the record, or one of them does not exist, belongs to another wrapper, or has nodes
- * itself.
+ * The servers named by option "nodes", in the order of the numbers that are on record:
+ * rf_bucket_place gives a row's place in this list. NIL: an ordinary server. ERROR when the option
+ * names others than the record, or one of them does not exist, belongs to another wrapper, or has
+ * nodes itself.
  */
 extern List *rf_server_nodes(ForeignServer *server);	/* OidList */
 
@@ -69,14 +69,15 @@ extern List *rf_server_compute_nodes(ForeignServer *server);	/* OidList */
 struct RfSession;
 
 /*
- * rf_statement_session for a statement on a server with nodes (or, without them, on that itself). The
- * ERROR of a node that cannot be reached says what it has, and what to do.
+ * rf_statement_session for a statement on a server with nodes (or, without them, on that itself).
+ * The ERROR of a node that cannot be reached says what it has, and what to do.
  */
 extern struct RfSession *rf_node_session(uint64 statement, UserMapping *user, Oid serverid);
 
 /*
- * The caller's user mapping for a node, or one that is to become a node, of a server with nodes. ERROR if the
- * server's owner may not use it, as for a table on it. Whatever connects to a node by its name asks here.
+ * The caller's user mapping for a node, or one that is to become a node, of a server with nodes.
+ * ERROR if the server's owner may not use it, as for a table on it. Whatever connects to a node by
+ * its name asks here.
  */
 extern UserMapping *rf_node_mapping(ForeignServer *server, const char *node);
 
@@ -111,8 +112,8 @@ extern RfDistribution *rf_table_distribution(Oid foreigntableid);
  */
 
 /*
- * Computes the hash of a row's key columns as PostgreSQL's hash partitioning does, so hash % modulus
- * is the remainder that satisfies_hash_partition() tests. Values that are equal by an
+ * Computes the hash of a row's key columns as PostgreSQL's hash partitioning does, so hash %
+ * modulus is the remainder that satisfies_hash_partition() tests. Values that are equal by an
  * operator of the types' default hash families have the same hash.
  */
 typedef struct RfRoute RfRoute;
@@ -148,25 +149,31 @@ extern void rf_route_hash_rows(RfRoute *route, const AttrNumber *keys, const str
  * A distributed statement runs on all of its nodes at once, each running the same text.
  * An input whose rows have to move stands in it as
  *
- *		FROM rdma.exchange('number=1 kind=repartition keys=1 rows=1000', 'SELECT ...') AS x(c1 bigint, ...)
+ *		FROM rdma.exchange('number=1 kind=repartition keys=1 rows=1000', 'SELECT ...') AS x(c1
+ *		bigint, ...)
  *
  * and is, on every node, producer and consumer at once: it runs the inner query, sends its rows to
  * the nodes they belong to and returns those that belong to this one, its own and others'.
  *
  * A node that only receives rows may be given an empty query: it does not have the tables.
  *
- *		number		which of the statement's exchanges, from 1. One inside another one's query has a lower
+ *		number		which of the statement's exchanges, from 1. One inside another one's query has a
+ *					lower
  *					number than that
  *		kind		repartition: by hash of the keys; replicate: all rows to all nodes
  *		keys		columns of the inner query, from 1
- *		rows		estimated, that come out on one node; distinct: the same for the values of each column
+ *		rows		estimated, that come out on one node; distinct: the same for the values of each
+ *					column
  *					(-1 or missing: unknown)
- *		map			numbers of nodes, from 0: a row goes to the one at hash % their count; without it, to hash %
+ *		map			numbers of nodes, from 0: a row goes to the one at hash % their count; without
+ *					it, to hash %
  *					nodes
  *		heavy		spread:HASH,... or broadcast:HASH,...: rows whose key has one of these hashes
  *					(rf_route_hash) go to the nodes in turn, or to all of them
- *		filter		the number of another exchange, lower than its own, by as many keys: rows need not come out
- *					that have no row with equal keys there. Both have all nodes as producers and consumers
+ *		filter		the number of another exchange, lower than its own, by as many keys: rows need
+ *					not come out
+ *					that have no row with equal keys there. Both have all nodes as producers and
+ *					consumers
  *
  * Set-up: rdma.exchange_listen() on all members, rdma.exchange_open() on all with the merged
  * descriptions (group.h; all of RF_GROUP_REPARTITION), then the statement. A member's pair with
@@ -176,7 +183,9 @@ extern void rf_route_hash_rows(RfRoute *route, const AttrNumber *keys, const str
 /* Called once, when the library is loaded: chains itself into the planner and the executor. */
 extern void rf_exchange_install_hooks(void);
 
-/* Shared memory of rdma.stat_moves (progress.c), asked for and made when the library is preloaded. */
+/*
+ * Shared memory of rdma.stat_moves (progress.c), asked for and made when the library is preloaded.
+ */
 extern void rf_moves_shmem_request(void);
 extern void rf_moves_shmem_startup(void);
 
@@ -207,8 +216,9 @@ typedef struct RfProbes
 } RfProbes;
 
 /*
- * The average cost per probe of the descent, and of reading index and heap pages; sorted: the probes come in index
- * order. Otherwise like cost_index(), genericcostestimate() and btcostestimate().
+ * The average cost per probe of the descent, and of reading index and heap pages; sorted: the
+ * probes come in index order. Otherwise like cost_index(), genericcostestimate() and
+ * btcostestimate().
  */
 extern double rf_probe_cost_of_pages(struct PlannerInfo *root, const RfProbes *probes, bool sorted);
 
@@ -227,11 +237,11 @@ typedef struct RfExchangeSpec
 /*
  * Before the statement is sent: member i of all exchanges is the node of sessions[i]; exchange
  * number i + 1 is specs[i]. The sessions are idle and were obtained with in_transaction. Waits up
- * to rdma_fdw.exchange_wait for buffers, without holding any meanwhile. statement: rf_statement_begin.
- * ERROR when it fails.
+ * to rdma_fdw.exchange_wait for buffers, without holding any meanwhile. statement:
+ * rf_statement_begin. ERROR when it fails.
  */
-extern void rf_exchange_form(struct RfSession *const *sessions, int count, const RfExchangeSpec *specs,
-							 int spec_count, uint64 statement);
+extern void rf_exchange_form(struct RfSession *const *sessions, int count,
+							 const RfExchangeSpec *specs, int spec_count, uint64 statement);
 
 /*
  * Connects the engines of all pairs of these nodes, also those that are known to be connected.

@@ -37,14 +37,16 @@ typedef enum RfFlowPoll
  * then. ERROR when the table is full. Where buffers are short the flow has fewer slots than
  * slot_count, but at least two, in the end; rf_flow_listen_all waits for them all.
  */
-extern RfFlowHandle *rf_flow_listen(int peer, uint32_t slot_count, uint32_t slot_size, uint64_t estimated_rows);
+extern RfFlowHandle *rf_flow_listen(int peer, uint32_t slot_count, uint32_t slot_size,
+									uint64_t estimated_rows);
 extern RfFlowHandle *rf_flow_listen_all(int peer, uint32_t slot_count, uint32_t slot_size);
 extern void rf_flow_address(RfFlowHandle *flow, uint32_t *index, uint64_t *key);
 
 /*
- * Consumer, before anybody knows the address: unless a producer opens the flow within that time the engine takes
- * the entry back, even if this backend is idle. Then everything that would use the flow is an ERROR, but closing it.
- * For flows that are opened at once or never; what waits for a producer's first rows may wait for ever.
+ * Consumer, before anybody knows the address: unless a producer opens the flow within that time the
+ * engine takes the entry back, even if this backend is idle. Then everything that would use the
+ * flow is an ERROR, but closing it. For flows that are opened at once or never; what waits for a
+ * producer's first rows may wait for ever.
  */
 extern void rf_flow_lend_for(RfFlowHandle *flow, int seconds);
 
@@ -56,7 +58,8 @@ extern void rf_flow_require_lent(RfFlowHandle *flow);
  * `peers`. It belongs to the current resource owner, as its flows must, and is closed
  * after them. NULL: all pools are in use.
  */
-extern RfReceivePool *rf_receive_open(uint32_t count, uint32_t size, const RfPeerSet *peers, bool claim);
+extern RfReceivePool *rf_receive_open(uint32_t count, uint32_t size, const RfPeerSet *peers,
+									  bool claim);
 extern void rf_receive_close(RfReceivePool *pool);
 extern RfFlowHandle *rf_flow_listen_pooled(int peer, RfReceivePool *pool, uint32_t slot_count);
 
@@ -85,12 +88,14 @@ extern bool rf_flow_is_open(RfFlowHandle *flow);	/* a producer has opened it */
 extern bool rf_flow_prepare_wait(RfFlowHandle *flow);
 
 /*
- * Sleep until the flow may have something new, `socket`, whose `wait` is given (NULL: no socket), is readable, or
- * timeout_ms passed (-1: none). Returns the WL_* events. Services interrupts.
+ * Sleep until the flow may have something new, `socket`, whose `wait` is given (NULL: no socket),
+ * is readable, or timeout_ms passed (-1: none). Returns the WL_* events. Services interrupts.
  */
 extern int	rf_flow_wait(RfFlowHandle *flow, RfSocketWait *wait, int socket, long timeout_ms);
 
-/* Called when a wait for a free slot was woken; it may raise an ERROR. NULL: nothing is to be done. */
+/*
+ * Called when a wait for a free slot was woken; it may raise an ERROR. NULL: nothing is to be done.
+ */
 extern void (*rf_flow_woken) (void);
 
 /*
@@ -101,14 +106,16 @@ extern RfFlowHandle *rf_flow_open(int peer, uint32_t consumer_flow, uint64_t key
 
 /* Wait for a free slot; false: the reader sent STOP. */
 extern bool rf_flow_acquire(RfFlowHandle *flow, RfBuffer *buffer);
-extern void rf_flow_submit(RfFlowHandle *flow, const RfBuffer *buffer, uint32_t length, uint32_t flags, uint64_t rows);
+extern void rf_flow_submit(RfFlowHandle *flow, const RfBuffer *buffer, uint32_t length,
+						   uint32_t flags, uint64_t rows);
 
 /* Submit to several flows: each lane is woken once, after all of its slots are in place. */
 typedef struct RfFlowSubmit
 {
 	RfFlowHandle *flow;
 	const RfBuffer *buffer;
-	const uint8_t *placed;		/* the payload in the flow's value memory; NULL: it is in the buffer */
+	const uint8_t *placed;		/* the payload in the flow's value memory; NULL: it is in the
+								 * buffer */
 	uint32_t	length;
 	uint32_t	flags;
 	uint64_t	rows;
@@ -123,8 +130,8 @@ extern void rf_flow_submit_all(const RfFlowSubmit *submits, int count);
  * way of the buffer.
  */
 extern uint8_t *rf_flow_place(RfFlowHandle *flow, uint64_t bytes);
-extern void rf_flow_submit_from(RfFlowHandle *flow, const RfBuffer *buffer, const uint8_t *part, bool placed,
-								uint32_t length, uint32_t flags, uint64_t rows);
+extern void rf_flow_submit_from(RfFlowHandle *flow, const RfBuffer *buffer, const uint8_t *part,
+								bool placed, uint32_t length, uint32_t flags, uint64_t rows);
 
 /*
  * Pages in shared buffers, from which parts of a payload are sent without a copy. Request it before
@@ -139,9 +146,10 @@ extern RfFlowHandle *rf_flow_open_pages(int peer, uint32_t consumer_flow, uint64
 extern int	rf_flow_takes_pages(RfFlowHandle *flow, int pin_limit);
 extern bool rf_flow_await_credit(RfFlowHandle *flow);
 extern bool rf_flow_pin(RfFlowHandle *flow, int buffer);
-extern bool rf_flow_is_pinning(RfFlowHandle *flow); /* the slot that is being filled has half of the pins */
-extern void rf_flow_submit_parts(RfFlowHandle *flow, const RfBuffer *buffer, const RfPart *parts, int count,
-								 uint32_t length, uint32_t flags, uint64_t rows);
+extern bool rf_flow_is_pinning(RfFlowHandle *flow); /* the slot that is being filled has half of
+													 * the pins */
+extern void rf_flow_submit_parts(RfFlowHandle *flow, const RfBuffer *buffer, const RfPart *parts,
+								 int count, uint32_t length, uint32_t flags, uint64_t rows);
 
 /*
  * End of stream: send the counts and wait until the reader acknowledged them; false: STOP came
@@ -169,7 +177,8 @@ extern RfAcquire rf_flow_try_acquire(RfFlowHandle *flow, RfBuffer *buffer);
 extern void rf_flow_finish_begin(RfFlowHandle *flow);
 extern RfAcquire rf_flow_finished(RfFlowHandle *flow);
 extern bool rf_flow_landed(RfFlowHandle *flow); /* all is in the reader's buffers */
-extern uint32_t rf_flow_credit(RfFlowHandle *flow); /* receive buffers that nothing was submitted for yet */
+extern uint32_t rf_flow_credit(RfFlowHandle *flow); /* receive buffers that nothing was submitted
+													 * for yet */
 extern RfStopReason rf_flow_stop_reason(RfFlowHandle *flow);
 
 /*
@@ -205,7 +214,7 @@ extern bool rf_flow_attach_memory(const RfFlow *flow);
 
 /* ERROR when the engine of that epoch has ended: no process would wake a sleeper. */
 extern void rf_flow_require_engine(uint32_t epoch);
-extern const RfFlow *rf_flow_entry(RfFlowHandle *flow);	/* for counters */
+extern const RfFlow *rf_flow_entry(RfFlowHandle *flow); /* for counters */
 
 /*
  * Producer: show in rdma.stat_flows how regions were moved; the counts so far, not what came since.

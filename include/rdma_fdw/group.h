@@ -60,8 +60,8 @@
 
 /*
  * A member. It lives in the memory context it was made in. Its flows belong to the resource owner
- * that was current then and are closed with it; on abort the other members get errors. One that could
- * not be made has closed what it had, whatever the owner: it may outlive the error.
+ * that was current then and are closed with it; on abort the other members get errors. One that
+ * could not be made has closed what it had, whatever the owner: it may outlive the error.
  */
 typedef struct RfGroup RfGroup;
 
@@ -83,11 +83,12 @@ extern RfGroupDesc *rf_group_desc_make(const RfGroupShape *shape, const RfNodeId
 /*
  * Connect this node's engine with another's. The request goes to rdma.hello() there, and its
  * answer, and the host where libpq found that node, to rf_group_connect here. One of two nodes does
- * it for both directions. Returns the peer. allowed: as for rf_peer_connect. ERROR with SQLSTATE 08003
- * when it needs another answer, since the token of this one may have been used.
+ * it for both directions. Returns the peer. allowed: as for rf_peer_connect. ERROR with SQLSTATE
+ * 08003 when it needs another answer, since the token of this one may have been used.
  */
 extern void rf_group_greet(RfHelloRequest *request);
-extern int	rf_group_connect(const char *host, const void *hello, size_t length, RfAddressFilter allowed);
+extern int	rf_group_connect(const char *host, const void *hello, size_t length,
+							 RfAddressFilter allowed);
 
 /*
  * Consumer: listen for all producers; fills in the consumer's addresses in *desc. A backend that is
@@ -98,8 +99,8 @@ extern int	rf_group_connect(const char *host, const void *hello, size_t length, 
 extern RfGroup *rf_group_listen(RfGroupDesc *desc, uint32_t consumer, int own);
 
 /*
- * Consumer, before the description is given to anybody: producers have so much time to open their pairs, see
- * rf_flow_lend_for(). The second raises an ERROR if they did not in time.
+ * Consumer, before the description is given to anybody: producers have so much time to open their
+ * pairs, see rf_flow_lend_for(). The second raises an ERROR if they did not in time.
  */
 extern void rf_group_lend_for(RfGroup *group, int seconds);
 extern void rf_group_require_lent(RfGroup *group);
@@ -117,8 +118,8 @@ extern void rf_group_begin(RfGroup *group, RfGroupDesc *desc);
 extern RfGroup *rf_group_open(RfGroupDesc *desc, uint32_t producer, int own);
 
 /*
- * The same in two steps, so that several groups open at the same time. After an error of the second the
- * caller closes the group, or its resource owner does.
+ * The same in two steps, so that several groups open at the same time. After an error of the second
+ * the caller closes the group, or its resource owner does.
  */
 extern RfGroup *rf_group_open_begin(RfGroupDesc *desc, uint32_t producer, int own);
 extern void rf_group_open_end(RfGroup *group);
@@ -164,7 +165,8 @@ extern void rf_group_submit(RfGroup *group, const RfGroupBuffer *buffer, uint32_
 typedef struct RfGroupSubmit
 {
 	const RfGroupBuffer *buffer;
-	const uint8_t *placed;		/* the payload in memory of rf_group_common; NULL: it is in the buffer */
+	const uint8_t *placed;		/* the payload in memory of rf_group_common; NULL: it is in the
+								 * buffer */
 	uint32_t	length;
 	uint32_t	flags;
 	uint64_t	rows;
@@ -173,11 +175,11 @@ typedef struct RfGroupSubmit
 extern void rf_group_submit_all(RfGroup *group, const RfGroupSubmit *submits, int count);
 
 /*
- * repartition: where to lay out a batch of up to `bytes` bytes, no more than a buffer has, that every
- * consumer gets: *place, from where it is submitted to each of them (shmem/value.h, rf_value_common), and
- * then rf_group_common_next. *place NULL: there is no such memory, or not yet; copy it into their
- * buffers. RF_ACQUIRE_FULL: some consumer has no send buffer for it now. The same place until
- * rf_group_common_next.
+ * repartition: where to lay out a batch of up to `bytes` bytes, no more than a buffer has, that
+ * every consumer gets: *place, from where it is submitted to each of them (shmem/value.h,
+ * rf_value_common), and then rf_group_common_next. *place NULL: there is no such memory, or not
+ * yet; copy it into their buffers. RF_ACQUIRE_FULL: some consumer has no send buffer for it now.
+ * The same place until rf_group_common_next.
  */
 extern RfAcquire rf_group_common(RfGroup *group, uint32_t bytes, uint8_t **place);
 extern void rf_group_common_next(RfGroup *group);

@@ -12,73 +12,80 @@
 #define RF_DEFAULT_WEIGHT	10
 
 /* postmaster start */
-extern int	rf_buffer_memory;		/* rdma_fdw.buffer_memory, kB: the arena, default 256MB */
-extern int	rf_segment_size;		/* rdma_fdw.segment_size, kB: what is lent to one peer, default 16MB */
-extern int	rf_value_memory;		/* rdma_fdw.value_memory, kB: where large rows are sent from, default 64MB; 0 = none */
-extern int	rf_huge_pages;			/* rdma_fdw.huge_pages, RfHugePages */
-extern int	rf_max_flows;			/* rdma_fdw.max_flows, default 1024 */
-extern int	rf_engine_lanes;		/* rdma_fdw.engine_lanes, default 1 */
-extern char *rf_listen_address;		/* rdma_fdw.listen_address, default: listen_addresses' first */
-extern int	rf_engine_port;			/* rdma_fdw.engine_port; 0 = any free port */
-extern int	rf_provider;			/* rdma_fdw.provider: auto | verbs | soft */
-extern char *rf_device;				/* rdma_fdw.device */
+extern int	rf_buffer_memory;	/* rdma_fdw.buffer_memory, kB: the arena, default 256MB */
+extern int	rf_segment_size;	/* rdma_fdw.segment_size, kB: what is lent to one peer, default
+								 * 16MB */
+extern int	rf_value_memory;	/* rdma_fdw.value_memory, kB: where large rows are sent from,
+								 * default 64MB; 0 = none */
+extern int	rf_huge_pages;		/* rdma_fdw.huge_pages, RfHugePages */
+extern int	rf_max_flows;		/* rdma_fdw.max_flows, default 1024 */
+extern int	rf_engine_lanes;	/* rdma_fdw.engine_lanes, default 1 */
+extern char *rf_listen_address; /* rdma_fdw.listen_address, default: listen_addresses' first */
+extern int	rf_engine_port;		/* rdma_fdw.engine_port; 0 = any free port */
+extern int	rf_provider;		/* rdma_fdw.provider: auto | verbs | soft */
+extern char *rf_device;			/* rdma_fdw.device */
 extern int	rf_device_port;
-extern int	rf_gid_index;			/* -1 = by score */
+extern int	rf_gid_index;		/* -1 = by score */
 extern int	rf_mtu;
 extern int	rf_traffic_class;
 extern int	rf_service_level;
 extern int	rf_ack_timeout;
 extern int	rf_retry_count;
 extern int	rf_rnr_retry;
-extern int	rf_soft_transport;		/* rdma_fdw.soft_transport: auto | tcp */
-extern int	rf_encryption;			/* rdma_fdw.encryption: RfEncryption (wire.h), default auto */
+extern int	rf_soft_transport;	/* rdma_fdw.soft_transport: auto | tcp */
+extern int	rf_encryption;		/* rdma_fdw.encryption: RfEncryption (wire.h), default auto */
 
 /* reload (engine) */
-extern int	rf_peer_timeout;		/* ms, default 30 s */
-extern int	rf_rekey_after;			/* kB sent until a connection's keys are made anew, default 64 GB */
-extern int	rf_polling_mode;		/* RfPollingMode */
-extern int	rf_poll_time;			/* us the lane keeps trying before it arms; -1 = as measured at start */
-extern int	rf_poll_batch;			/* completions per poll, default 32 */
-extern int	rf_merge_limit;			/* kB per merged work request */
-extern int	rf_chain_limit;			/* work requests per post */
+extern int	rf_peer_timeout;	/* ms, default 30 s */
+extern int	rf_rekey_after;		/* kB sent until a connection's keys are made anew, default 64 GB */
+extern int	rf_polling_mode;	/* RfPollingMode */
+extern int	rf_poll_time;		/* us the lane keeps trying before it arms; -1 = as measured at
+								 * start */
+extern int	rf_poll_batch;		/* completions per poll, default 32 */
+extern int	rf_merge_limit;		/* kB per merged work request */
+extern int	rf_chain_limit;		/* work requests per post */
 extern bool rf_selective_signaling;
-extern bool rf_claim_backoff;		/* rdma_fdw.receive_pool: of lost claims */
+extern bool rf_claim_backoff;	/* rdma_fdw.receive_pool: of lost claims */
 extern int	rf_admission_policy;	/* RF_ADMISSION_* */
 extern int	rf_admission_window;	/* kB in flight per device, default 4096, 0 = no limit */
-extern int	rf_credit_limit;		/* work requests outstanding per queue pair; 0 = no limit, RF_CREDIT_AUTO */
+extern int	rf_credit_limit;	/* work requests outstanding per queue pair; 0 = no limit,
+								 * RF_CREDIT_AUTO */
 extern int	rf_registration_cache;	/* kB of value memory that stay registered unused, default 64MB */
-extern int	rf_register_pages;		/* RF_REGISTER_*: shared buffers */
-extern int	rf_probe_time;			/* ms */
-extern char *rf_engine_address;		/* what a data node tells readers to connect to; "" = the host libpq used */
-extern int	rf_token_lifetime;		/* s */
-extern int	rf_role_share;			/* 1..100 percent */
+extern int	rf_register_pages;	/* RF_REGISTER_*: shared buffers */
+extern int	rf_probe_time;		/* ms */
+extern char *rf_engine_address; /* what a data node tells readers to connect to; "" = the host
+								 * libpq used */
+extern int	rf_token_lifetime;	/* s */
+extern int	rf_role_share;		/* 1..100 percent */
 extern char *rf_trusted_networks;	/* networks that rows may cross in clear; default none */
-extern char *rf_exchange_hosts;		/* addresses that a statement may have the engine connect to; default samehost, samenet */
+extern char *rf_exchange_hosts; /* addresses that a statement may have the engine connect to;
+								 * default samehost, samenet */
 
 /* session */
-extern int	rf_receive_buffers;		/* per flow, 1..16, default 4 */
+extern int	rf_receive_buffers; /* per flow, 1..16, default 4 */
 extern int	rf_receive_buffer_size; /* kB, default 256 */
-extern int	rf_receive_pool;		/* RF_RECEIVE_POOL_* */
+extern int	rf_receive_pool;	/* RF_RECEIVE_POOL_* */
 extern int	rf_receive_pool_buffers;	/* 4..64, default 16 */
-extern int	rf_inline_limit;		/* kB, default 64 */
-extern int	rf_buffer_wait;			/* ms, default 10 s */
-extern int	rf_cores;				/* rdma_fdw.cores, shared by nodes of a statement on this machine; 0: what it has */
-extern int	rf_kept_memory;			/* kB, rdma_fdw.kept_memory; 0: as the C library has it */
-extern int	rf_exchange_wait;		/* ms, default 60 s: for buffers on all nodes */
-extern bool rf_explain_nodes;		/* EXPLAIN shows the nodes' own plans */
-extern int	rf_flow_weight;			/* 1..RF_MAX_WEIGHT */
+extern int	rf_inline_limit;	/* kB, default 64 */
+extern int	rf_buffer_wait;		/* ms, default 10 s */
+extern int	rf_cores;			/* rdma_fdw.cores, shared by nodes of a statement on this machine;
+								 * 0: what it has */
+extern int	rf_kept_memory;		/* kB, rdma_fdw.kept_memory; 0: as the C library has it */
+extern int	rf_exchange_wait;	/* ms, default 60 s: for buffers on all nodes */
+extern bool rf_explain_nodes;	/* EXPLAIN shows the nodes' own plans */
+extern int	rf_flow_weight;		/* 1..RF_MAX_WEIGHT */
 extern bool rf_measured_costs;
-extern int	rf_flush_time;			/* ms, default 200; 0: never */
+extern int	rf_flush_time;		/* ms, default 200; 0: never */
 extern bool rf_allow_page_shipping;
-extern int	rf_region_mode;			/* RfRegionMode */
+extern int	rf_region_mode;		/* RfRegionMode */
 extern int	rf_dynamic_registration;	/* RfValueMode */
 extern int	rf_dynamic_threshold;	/* kB; -1 = as measured at start */
-extern int	rf_connect_timeout;		/* ms: engine to engine */
-extern int	rf_commit_mode;			/* RfCommitMode */
-extern int	rf_snapshot_mode;		/* RfSnapshotMode */
+extern int	rf_connect_timeout; /* ms: engine to engine */
+extern int	rf_commit_mode;		/* RfCommitMode */
+extern int	rf_snapshot_mode;	/* RfSnapshotMode */
 extern bool rf_allow_snapshot_isolation;	/* of SERIALIZABLE transactions that use several nodes */
 extern bool rf_propagate_ddl;
-extern bool rf_resolve;				/* reload: the resolver finishes what transactions left */
+extern bool rf_resolve;			/* reload: the resolver finishes what transactions left */
 extern char *rf_application_name;
 extern int	rf_push_down;		/* RfPushDown */
 extern int	rf_exchange_strategy;	/* RfStrategy */
@@ -117,7 +124,9 @@ typedef enum RfSnapshotMode
 	RF_SNAPSHOT_EACH_NODE		/* each has its own */
 } RfSnapshotMode;
 
-/* The values of rdma_fdw.commit: of a transaction that wrote on several nodes, or on one and here. */
+/*
+ * The values of rdma_fdw.commit: of a transaction that wrote on several nodes, or on one and here.
+ */
 typedef enum RfCommitMode
 {
 	RF_COMMIT_ATOMIC,			/* on all or on none, where all nodes can prepare transactions */
@@ -161,7 +170,8 @@ typedef enum RfRegionMode
 	RF_REGION_COPY,
 	RF_REGION_GATHER,
 	RF_REGION_BOX,
-	RF_REGION_STRIDED			/* as strided entries (provider.h), by a device that has them; else it is copied */
+	RF_REGION_STRIDED			/* as strided entries (provider.h), by a device that has them; else
+								 * it is copied */
 } RfRegionMode;
 
 /* How rows of several nodes are joined, see fdw/plan/nodes_join.c */

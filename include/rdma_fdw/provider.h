@@ -6,12 +6,16 @@
  * so that everything above this line runs unchanged over verbs, over the software providers and
  * over the simulated one of the unit tests:
  *
- *  - posting never blocks and never fails: whatever goes wrong arrives as a completion with a status;
+ *  - posting never blocks and never fails: whatever goes wrong arrives as a completion with a
+ *  status;
  *  - a queue pair executes its work requests in order; nothing is promised between queue pairs;
- *  - a WRITE_IMM is announced to the remote completion queue after all bytes of it, and of every earlier work
+ *  - a WRITE_IMM is announced to the remote completion queue after all bytes of it, and of every
+ *  earlier work
  *    request of the same queue pair, are visible there; polling the payload itself proves nothing;
- *  - unsignaled work requests complete silently unless they fail; a signaled completion covers all earlier ones
- *    of its queue pair; a failed work request always completes, and everything behind it is FLUSHED;
+ *  - unsignaled work requests complete silently unless they fail; a signaled completion covers all
+ *  earlier ones
+ *    of its queue pair; a failed work request always completes, and everything behind it is
+ *    FLUSHED;
  *  - the provider keeps receives posted for immediates itself;
  *  - a completion's memory may be reused by the caller as soon as the completion was polled.
  *
@@ -33,15 +37,16 @@
 #include "base/error.h"
 #include "base/tls.h"
 
-#define RF_MAX_SGE			30			/* entries in one work request, at most */
+#define RF_MAX_SGE			30	/* entries in one work request, at most */
 #define RF_MAX_MESSAGE		(8u << 20)	/* bytes in one work request, at most */
-#define RF_MAX_STRIDE		UINT16_MAX	/* bytes from one element of a strided entry to the next, at most */
-#define RF_QP_BLOB_SIZE		128			/* what two queue pairs exchange to connect */
+#define RF_MAX_STRIDE		UINT16_MAX	/* bytes from one element of a strided entry to the next,
+										 * at most */
+#define RF_QP_BLOB_SIZE		128 /* what two queue pairs exchange to connect */
 
 typedef struct RfDevice RfDevice;	/* an opened device, or the software provider's state */
 typedef struct RfDomain RfDomain;	/* protection domain: one per peer */
-typedef struct RfCq RfCq;			/* completion queue: one per lane */
-typedef struct RfQp RfQp;			/* queue pair: one per lane and peer */
+typedef struct RfCq RfCq;		/* completion queue: one per lane */
+typedef struct RfQp RfQp;		/* queue pair: one per lane and peer */
 
 /* A registered region. The provider allocates it; the caller reads it. */
 typedef struct RfRegion
@@ -49,7 +54,8 @@ typedef struct RfRegion
 	void	   *addr;
 	size_t		length;
 	uint32_t	lkey;			/* names it in local scatter-gather entries */
-	uint32_t	rkey;			/* names it to the peer; 0 = nothing does (source_register), never otherwise */
+	uint32_t	rkey;			/* names it to the peer; 0 = nothing does (source_register), never
+								 * otherwise */
 } RfRegion;
 
 typedef struct RfProviderConfig
@@ -64,7 +70,8 @@ typedef struct RfProviderConfig
 	int			retry_count;
 	int			rnr_retry;
 	size_t		memory_to_register; /* bytes the engine may register at most, for the memlock check */
-	bool		soft_tcp_only;	/* soft: never map the peer's memory (for tests and control measurements) */
+	bool		soft_tcp_only;	/* soft: never map the peer's memory (for tests and control
+								 * measurements) */
 } RfProviderConfig;
 
 typedef struct RfDeviceCaps
@@ -84,21 +91,23 @@ typedef struct RfDeviceCaps
 	bool		atomics;		/* remote compare-and-swap available */
 	bool		thread_domains; /* a doorbell of its own per lane */
 	bool		needs_socket;	/* qp_connect wants a connected stream socket */
-	int			max_strided;	/* strided entries that one queue pair may have out: RF_MAX_SGE or more; 0 = there are none here */
+	int			max_strided;	/* strided entries that one queue pair may have out: RF_MAX_SGE or
+								 * more; 0 = there are none here */
 } RfDeviceCaps;
 
 typedef enum RfWrOpcode
 {
 	RF_WR_WRITE = 1,			/* RDMA WRITE, silent at the target */
-	RF_WR_WRITE_IMM,			/* RDMA WRITE (0 bytes allowed) that ends in a completion with imm at the target */
+	RF_WR_WRITE_IMM,			/* RDMA WRITE (0 bytes allowed) that ends in a completion with imm
+								 * at the target */
 
 	/*
 	 * If the 8 bytes at remote_addr are `compare`, make them `swap`, in one step towards all other
 	 * work of this kind that goes through the same device; what they were is in sge[0] when the
-	 * completion is polled (one entry of 8 bytes; silent at the target, like WRITE). remote_addr is
-	 * a multiple of 8, else RF_WC_LOCAL. Only where RfDeviceCaps.atomics, else the same. Over
-	 * shared memory it is atomic towards processors too, over TCP towards what runs in the target's
-	 * completion queue only, and devices promise no more than the first.
+	 * completion is polled (one entry of 8 bytes; silent at the target, like WRITE). remote_addr
+	 * is a multiple of 8, else RF_WC_LOCAL. Only where RfDeviceCaps.atomics, else the same. Over
+	 * shared memory it is atomic towards processors too, over TCP towards what runs in the
+	 * target's completion queue only, and devices promise no more than the first.
 	 */
 	RF_WR_COMPARE_SWAP
 } RfWrOpcode;
@@ -112,9 +121,9 @@ typedef struct RfSge
 
 /*
  * An entry that is no run of bytes but elements of equal size, equally far apart: the device leaves
- * the gaps out (D-RDMA, section 3.1; an interleaved key of an mlx5 device). The entry's addr is that
- * of the first element, its length that of all elements together. What lies in the gaps need not be
- * readable by anybody but has to belong to the same region.
+ * the gaps out (D-RDMA, section 3.1; an interleaved key of an mlx5 device). The entry's addr is
+ * that of the first element, its length that of all elements together. What lies in the gaps need
+ * not be readable by anybody but has to belong to the same region.
  */
 typedef struct RfStrided
 {
@@ -171,7 +180,8 @@ rf_strided_valid(const RfWr *wr)
 
 		if (strided->entry < next || strided->entry >= wr->num_sge || strided->element == 0 ||
 			strided->stride < strided->element || strided->stride > RF_MAX_STRIDE ||
-			wr->sge[strided->entry].length == 0 || wr->sge[strided->entry].length % strided->element != 0)
+			wr->sge[strided->entry].length == 0 ||
+			wr->sge[strided->entry].length % strided->element != 0)
 			return false;
 		next = strided->entry + 1;
 	}
@@ -191,7 +201,8 @@ typedef enum RfWcOpcode
 {
 	RF_WC_WRITE = 1,			/* a work request of ours */
 	RF_WC_RECV_IMM,				/* the peer's WRITE_IMM has landed here */
-	RF_WC_DISCONNECTED			/* the queue pair failed without a work request of ours (peer closed, link cut) */
+	RF_WC_DISCONNECTED			/* the queue pair failed without a work request of ours (peer
+								 * closed, link cut) */
 } RfWcOpcode;
 
 typedef struct RfWc
@@ -242,10 +253,10 @@ typedef struct RfProvider
 	/*
 	 * After all queue pairs of the domain are destroyed: can their peers still write into what its
 	 * regions were? Where a device or this process carries the writes out, never. Where the peer
-	 * does (shared memory), until the peer has noticed the end, or is dead: one that was stopped in
-	 * the middle of a copy finishes it whenever it goes on. True for good once it is true. Memory
-	 * that is not quiet belongs to that peer and must be lent to nobody else. Does not block; ask
-	 * again.
+	 * does (shared memory), until the peer has noticed the end, or is dead: one that was stopped
+	 * in the middle of a copy finishes it whenever it goes on. True for good once it is true.
+	 * Memory that is not quiet belongs to that peer and must be lent to nobody else. Does not
+	 * block; ask again.
 	 */
 	bool		(*domain_quiet) (RfDomain *domain);
 
@@ -255,20 +266,26 @@ typedef struct RfProvider
 	 * host, verbs ignores it. Regions may be registered before or after the domain's queue pairs
 	 * connect; a peer may use the rkey as soon as it learns it by whatever way.
 	 */
-	RfRegion   *(*region_register) (RfDomain *domain, void *addr, size_t length, int fd, RfError *error);
+	RfRegion   *(*region_register) (RfDomain *domain, void *addr, size_t length, int fd,
+									RfError *error);
 
 	/*
 	 * Register memory of any kind that this domain's work requests may send from and that no peer
 	 * can name: its rkey is 0. It must stay mapped until it is deregistered.
 	 */
 	RfRegion   *(*source_register) (RfDomain *domain, void *addr, size_t length, RfError *error);
-	void		(*region_deregister) (RfDomain *domain, RfRegion *region);	/* either kind; nothing that reads it is out */
+	void		(*region_deregister) (RfDomain *domain,
+									  RfRegion *region);	/* either kind; nothing that reads it
+															 * is out */
 
 	RfCq	   *(*cq_create) (RfDevice *device, int depth, RfError *error);
 	void		(*cq_destroy) (RfCq *cq);	/* after its queue pairs */
-	int			(*cq_fd) (RfCq *cq);		/* readable when an armed queue has something; one fd for the queue's life */
-	void		(*cq_arm) (RfCq *cq);		/* then poll once more, then block on cq_fd; consumes old readiness */
-	int			(*cq_poll) (RfCq *cq, RfWc *wc, int max);	/* never blocks; drives progress where software must */
+	int			(*cq_fd) (RfCq *cq);	/* readable when an armed queue has something; one fd for
+										 * the queue's life */
+	void		(*cq_arm) (RfCq *cq);	/* then poll once more, then block on cq_fd; consumes old
+										 * readiness */
+	int			(*cq_poll) (RfCq *cq, RfWc *wc, int max);	/* never blocks; drives progress where
+															 * software must */
 
 	RfQp	   *(*qp_create) (RfDomain *domain, RfCq *cq, const RfQpConfig *config, RfError *error);
 	void		(*qp_local) (RfQp *qp, uint8_t blob[RF_QP_BLOB_SIZE]);
@@ -277,27 +294,29 @@ typedef struct RfProvider
 	 * Connect to the peer's queue pair, described by its blob. `sock` is a connected,
 	 * authenticated, non-blocking stream socket to the peer's engine for this queue pair alone
 	 * (AF_UNIX when both engines run on one host, else TCP), or -1 when the device does not need
-	 * one; the queue pair owns it from here, also on failure. With a key, of which the peer has the
-	 * other half, all that the socket carries goes under TLS, and nothing gets through to a peer
-	 * without it; only for sockets that no memory is passed over. NULL: as it is.
+	 * one; the queue pair owns it from here, also on failure. With a key, of which the peer has
+	 * the other half, all that the socket carries goes under TLS, and nothing gets through to a
+	 * peer without it; only for sockets that no memory is passed over. NULL: as it is.
 	 */
-	bool		(*qp_connect) (RfQp *qp, const uint8_t blob[RF_QP_BLOB_SIZE], int sock, const RfTlsKey *key,
-							   RfError *error);
+	bool		(*qp_connect) (RfQp *qp, const uint8_t blob[RF_QP_BLOB_SIZE], int sock,
+							   const RfTlsKey *key, RfError *error);
 	void		(*qp_post) (RfQp *qp, RfWr *chain);
 
 	/*
-	 * For people: the device's number of it (0 = it has none), and whether it has a doorbell of its
-	 * own lane's. NULL: neither exists here.
+	 * For people: the device's number of it (0 = it has none), and whether it has a doorbell of
+	 * its own lane's. NULL: neither exists here.
 	 */
 	uint32_t	(*qp_number) (RfQp *qp, bool *thread_domain);
 
-	void		(*qp_destroy) (RfQp *qp);	/* outstanding work requests vanish; their buffers are no longer read or written */
-	void		(*cq_stats) (RfCq *cq, RfProviderStats *stats);	/* sums over its queue pairs */
+	void		(*qp_destroy) (RfQp *qp);	/* outstanding work requests vanish; their buffers are
+											 * no longer read or written */
+	void		(*cq_stats) (RfCq *cq, RfProviderStats *stats); /* sums over its queue pairs */
 } RfProvider;
 
 extern const RfProvider rf_provider_verbs;
 extern const RfProvider rf_provider_soft;
-extern const RfProvider rf_provider_fallback;	/* verbs, with soft beside it (src/provider/fallback.c) */
+extern const RfProvider rf_provider_fallback;	/* verbs, with soft beside it
+												 * (src/provider/fallback.c) */
 extern const RfProvider rf_provider_sim;	/* unit tests and benches only: see test/unit/sim.h */
 
 #endif

@@ -8,9 +8,10 @@
  * gathering work request, or sent with the gaps between them (a box), which the reader leaves out.
  *
  * Does: descriptions (region.c); copying out, with vector instructions where the processor has them
- * (region_copy.c, region_mask.c); choosing the way (region_plan.c). Does not: know tuples, columns or SQL; allocate anything that it does not free
- * before it returns; send. A description stays with its sender: what a reader gets is a batch
- * (wire.h), which has a form of its own for rows among gaps.
+ * (region_copy.c, region_mask.c); choosing the way (region_plan.c). Does not: know tuples, columns
+ * or SQL; allocate anything that it does not free before it returns; send. A description stays with
+ * its sender: what a reader gets is a batch (wire.h), which has a form of its own for rows among
+ * gaps.
  *
  * Plain C without PostgreSQL. Everything may be called by any thread; nothing here is shared.
  */
@@ -28,15 +29,18 @@
 typedef enum RfNcrKind
 {
 	RF_NCR_STRIDED = 1,			/* elements of `width` bytes, one every `stride` bytes */
-	RF_NCR_POINTERS,			/* records, each at an offset from the base and with a length of its own */
-	RF_NCR_BITMAP				/* a column: elements of `width` bytes without a gap, of which `rows` selects */
+	RF_NCR_POINTERS,			/* records, each at an offset from the base and with a length of
+								 * its own */
+	RF_NCR_BITMAP				/* a column: elements of `width` bytes without a gap, of which
+								 * `rows` selects */
 } RfNcrKind;
 
 typedef enum RfPointerFormat
 {
 	RF_POINTER_32 = 0,			/* RfPointer */
 	RF_POINTER_16,				/* two uint16: offset, length */
-	RF_POINTER_ITEM				/* uint32, from the low bits: offset 15, state 2 (1 = in use), length 15: PostgreSQL's ItemIdData */
+	RF_POINTER_ITEM				/* uint32, from the low bits: offset 15, state 2 (1 = in use),
+								 * length 15: PostgreSQL's ItemIdData */
 } RfPointerFormat;
 
 typedef struct RfPointer
@@ -49,7 +53,8 @@ typedef struct RfPointer
 typedef struct RfField
 {
 	uint32_t	offset;
-	uint32_t	width;			/* RF_FIELD_REST: to the end of the record; the last field of pointer-mapped regions only */
+	uint32_t	width;			/* RF_FIELD_REST: to the end of the record; the last field of
+								 * pointer-mapped regions only */
 } RfField;
 
 #define RF_FIELD_REST		UINT32_MAX
@@ -119,7 +124,10 @@ typedef struct RfNcrPiece
 	uint64_t	length;
 } RfNcrPiece;
 
-/* All fragments in the order of the set, those that touch each other as one; begin, then next until it is false. */
+/*
+ * All fragments in the order of the set, those that touch each other as one; begin, then next until
+ * it is false.
+ */
 typedef struct RfNcrCursor
 {
 	RfNcrSet	set;
@@ -154,7 +162,8 @@ extern uint32_t rf_mask_count(const uint64_t *mask, uint32_t count);
  * behind them and reads nothing behind the column, `count` elements at `from`. 1, 2, 4, 8 and 16
  * bytes go through vector registers where the processor can; neither address need be aligned.
  */
-extern size_t rf_mask_gather(void *to, const void *from, uint32_t width, const uint64_t *mask, uint32_t count);
+extern size_t rf_mask_gather(void *to, const void *from, uint32_t width, const uint64_t *mask,
+							 uint32_t count);
 
 /* "avx2", "ssse3" or "plain": what rf_mask_gather uses here. */
 extern const char *rf_mask_vectors(void);
@@ -167,25 +176,29 @@ extern bool rf_mask_limit(const char *vectors);
 /*
  * What it costs to move regions over one kind of transport, in ns: sender, transport and reader
  * together. Fragments cost by their length and by how far they are apart, since one that lies alone
- * in its cache line, or in its page, brings that in, too (D-RDMA, section 5.4); between the measured
- * points costs are interpolated.
+ * in its cache line, or in its page, brings that in, too (D-RDMA, section 5.4); between the
+ * measured points costs are interpolated.
  */
-#define RF_COST_LENGTHS		5		/* 4, 16, 64, 256, 1024 bytes */
-#define RF_COST_GAPS		3		/* 4, 64, 1024 bytes between fragments; less and more cost the same */
+#define RF_COST_LENGTHS		5	/* 4, 16, 64, 256, 1024 bytes */
+#define RF_COST_GAPS		3	/* 4, 64, 1024 bytes between fragments; less and more cost the same */
 
 typedef struct RfRegionCosts
 {
 	float		read[RF_COST_GAPS][RF_COST_LENGTHS];	/* a row of a box is read where it lies */
 	float		pick;			/* and at least, when a bitmap says which */
-	float		select;			/* of a bitmap: a word of 64 rows, of which at least one is selected */
+	float		select;			/* of a bitmap: a word of 64 rows, of which at least one is
+								 * selected */
 	float		shuffle;		/* and at most for 64 rows of 4 bytes, however many are selected */
 	float		copy[RF_COST_GAPS][RF_COST_LENGTHS];	/* a fragment is copied out and sent */
-	float		gather[RF_COST_GAPS][RF_COST_LENGTHS];	/* is an entry of a work request and sent; 0 = cannot be */
-	float		strided[RF_COST_GAPS][RF_COST_LENGTHS]; /* is an element of a strided entry and sent; 0 = cannot be */
+	float		gather[RF_COST_GAPS][RF_COST_LENGTHS];	/* is an entry of a work request and sent;
+														 * 0 = cannot be */
+	float		strided[RF_COST_GAPS][RF_COST_LENGTHS]; /* is an element of a strided entry and
+														 * sent; 0 = cannot be */
 	float		entry;			/* a strided entry, whatever is in it */
 	float		request;		/* a work request with its completion */
 	float		byte;			/* a byte on the way, in one large piece */
-	float		wire;			/* and besides, where the peer is farther away than what was measured */
+	float		wire;			/* and besides, where the peer is farther away than what was
+								 * measured */
 } RfRegionCosts;
 
 /* What the costs depend on. */
@@ -197,7 +210,8 @@ typedef struct RfRegionShape
 	uint64_t	box;			/* bytes of the box around them */
 	uint64_t	mask_words;		/* bitmapped regions: words of the bitmaps */
 	uint64_t	description;	/* bytes that a box needs besides */
-	uint64_t	strided;		/* strided entries that say all of it, in the same order; 0 = none do */
+	uint64_t	strided;		/* strided entries that say all of it, in the same order; 0 = none
+								 * do */
 } RfRegionShape;
 
 /* Costs in ns, of which the mode or the smallest decides. */

@@ -33,65 +33,69 @@ typedef struct RfStream RfStream;
 extern RfSession *rf_session_get(UserMapping *user, bool in_transaction);
 
 /*
- * The same in the remote transaction, for a statement (rf_statement_begin; 0: for something else). If its
- * node could not be connected when the statement began, raises the error of that attempt, however the node
- * is now.
+ * The same in the remote transaction, for a statement (rf_statement_begin; 0: for something else).
+ * If its node could not be connected when the statement began, raises the error of that attempt,
+ * however the node is now.
  */
 extern RfSession *rf_statement_session(uint64 statement, UserMapping *user);
 
 /*
- * The session of the user's mapping for one of these servers, all of which have the same rows, in the
- * remote transaction; *user: set to the mapping, in the current memory context. A transaction stays with the
- * server that it was given first. Otherwise it is one that the transaction uses already, or that is
- * connected, or that can be connected, in the order given, but no server that could not be connected when
- * the statement began (0: there is no statement). ERROR when no server is left, or none has a mapping.
+ * The session of the user's mapping for one of these servers, all of which have the same rows, in
+ * the remote transaction; *user: set to the mapping, in the current memory context. A transaction
+ * stays with the server that it was given first. Otherwise it is one that the transaction uses
+ * already, or that is connected, or that can be connected, in the order given, but no server that
+ * could not be connected when the statement began (0: there is no statement). ERROR when no server
+ * is left, or none has a mapping.
  */
-extern RfSession *rf_session_get_any(uint64 statement, Oid userid, List *servers, UserMapping **user);
+extern RfSession *rf_session_get_any(uint64 statement, Oid userid, List *servers,
+									 UserMapping **user);
 
 /* Changes whenever something is done in the session, but not when what was done is read. */
 extern uint32 rf_session_uses(RfSession *session);
 
 /*
- * In a PG_CATCH: closes a session whose remote transaction began with what has failed, and is good for
- * nothing else, if it failed because the connection was lost. From then on rf_session_get_any prefers
- * other servers. False: the error is of another kind, or the session was used for more, as its number of
- * uses tells.
+ * In a PG_CATCH: closes a session whose remote transaction began with what has failed, and is good
+ * for nothing else, if it failed because the connection was lost. From then on rf_session_get_any
+ * prefers other servers. False: the error is of another kind, or the session was used for more, as
+ * its number of uses tells.
  */
 extern bool rf_session_forsake(UserMapping *user, uint32 uses);
 
 /*
  * Run one query that writes nothing and wait, interruptibly. Raises the remote error. The caller
- * PQclears. rf_session_execute: the same for a command that may write. The text is one statement: the node
- * refuses a second one.
+ * PQclears. rf_session_execute: the same for a command that may write. The text is one statement:
+ * the node refuses a second one.
  */
 extern PGresult *rf_session_query(RfSession *session, const char *sql);
 extern PGresult *rf_session_execute(RfSession *session, const char *sql);
 extern void rf_session_set_search_path(RfSession *session, const char *path);
 
 /*
- * rf_session_execute on sessions that differ, at the same time. Raises the error of the first that has
- * one, in the order given, unless that takes long; the abort cancels the others. by_user: the user wrote the
- * text, which may be several statements.
+ * rf_session_execute on sessions that differ, at the same time. Raises the error of the first that
+ * has one, in the order given, unless that takes long; the abort cancels the others. by_user: the
+ * user wrote the text, which may be several statements.
  */
-extern void rf_sessions_execute(RfSession *const *sessions, int count, const char *sql, bool by_user,
-								PGresult **results);
+extern void rf_sessions_execute(RfSession *const *sessions, int count, const char *sql,
+								bool by_user, PGresult **results);
 
 /*
  * The same for a command that cannot run in a transaction block: outside of the remote transaction
- * if that has not begun, else the data node refuses it. path: the search_path for it, which a pooler
- * that shares sessions cannot be given.
+ * if that has not begun, else the data node refuses it. path: the search_path for it, which a
+ * pooler that shares sessions cannot be given.
  */
-extern void rf_sessions_execute_bare(RfSession *const *sessions, int count, const char *path, const char *sql,
-									 PGresult **results);
+extern void rf_sessions_execute_bare(RfSession *const *sessions, int count, const char *path,
+									 const char *sql, PGresult **results);
 
 /* Raise a remote error with its SQLSTATE, detail, hint and context; clears result. */
-extern void rf_session_raise(RfSession *session, PGresult *result, const char *sql) __attribute__((noreturn));
+extern void rf_session_raise(RfSession *session, PGresult *result, const char *sql)
+			__attribute__((noreturn));
 
 /*
- * An answer to a question of ours is not what our function would say. ERROR that names the server; clears
- * result, which may be NULL.
+ * An answer to a question of ours is not what our function would say. ERROR that names the server;
+ * clears result, which may be NULL.
  */
-extern void rf_session_bad_answer(RfSession *session, PGresult *result, const char *sql) __attribute__((noreturn));
+extern void rf_session_bad_answer(RfSession *session, PGresult *result, const char *sql)
+			__attribute__((noreturn));
 
 /* PG_VERSION_NUM of the data node. */
 extern int	rf_session_server_version(RfSession *session);
@@ -105,7 +109,10 @@ extern const char *rf_session_host(RfSession *session);
 extern const char *rf_session_server_name(RfSession *session);
 extern bool rf_session_in_transaction(RfSession *session);
 
-/* Each transaction may get another session on the data node: there is a connection pooler in between. */
+/*
+ * Each transaction may get another session on the data node: there is a connection pooler in
+ * between.
+ */
 extern bool rf_session_is_pooled(RfSession *session);
 
 /* Has nothing been done in the remote transaction, if it has begun at all? */
@@ -127,24 +134,26 @@ typedef struct RfNodeChoice
 } RfNodeChoice;
 
 /*
- * A statement is about to use these nodes, as these users (UserMapping, of servers without `nodes`), and
- * one node of each of the choices (RfNodeChoice). It sees all of them in one snapshot.
+ * A statement is about to use these nodes, as these users (UserMapping, of servers without
+ * `nodes`), and one node of each of the choices (RfNodeChoice). It sees all of them in one
+ * snapshot.
  *
- * Which nodes it can use is decided here, once: connects and begins remote transactions where several nodes
- * are used, and costs nothing otherwise. A node that cannot be connected is down for this statement, which
- * goes on if it does not need the node; rf_statement_session() raises the error if it does. Statements that
- * begin later try again, those that this one calls included. A choice falls on a node that the statement
- * uses anyway, if it can.
+ * Which nodes it can use is decided here, once: connects and begins remote transactions where
+ * several nodes are used, and costs nothing otherwise. A node that cannot be connected is down for
+ * this statement, which goes on if it does not need the node; rf_statement_session() raises the
+ * error if it does. Statements that begin later try again, those that this one calls included. A
+ * choice falls on a node that the statement uses anyway, if it can.
  *
- * Raises an ERROR where there is no common snapshot any more (40001), while a transaction on one of the nodes
- * is in doubt (55P03), or where no node of a choice can be connected. Returns the number of the statement,
- * for what it sends, never 0. open: others that go on, those that called this one or those of cursors.
+ * Raises an ERROR where there is no common snapshot any more (40001), while a transaction on one of
+ * the nodes is in doubt (55P03), or where no node of a choice can be connected. Returns the number
+ * of the statement, for what it sends, never 0. open: others that go on, those that called this one
+ * or those of cursors.
  */
 extern uint64 rf_statement_begin(List *users, List *choices, RfOpenStatements open);
 
 /*
- * The transaction is about to write. What the statement sends to these nodes later sees them as they are now. A
- * round trip where a node has kept no snapshot of it yet.
+ * The transaction is about to write. What the statement sends to these nodes later sees them as
+ * they are now. A round trip where a node has kept no snapshot of it yet.
  */
 extern void rf_statement_keep(List *users, uint64 statement);
 
@@ -152,9 +161,9 @@ extern void rf_statement_keep(List *users, uint64 statement);
 extern bool rf_statement_wants_all(void);
 
 /*
- * Ends the remote transactions of a statement's sessions, in which nothing of importance was done, and begins
- * them again, in one snapshot (statement: 0 if it began none). What they held on their nodes is free then.
- * Closes their streams and waits for running commands.
+ * Ends the remote transactions of a statement's sessions, in which nothing of importance was done,
+ * and begins them again, in one snapshot (statement: 0 if it began none). What they held on their
+ * nodes is free then. Closes their streams and waits for running commands.
  */
 extern void rf_statement_restart(RfSession *const *sessions, int count, uint64 statement);
 
@@ -162,8 +171,8 @@ extern void rf_statement_restart(RfSession *const *sessions, int count, uint64 s
 extern bool rf_session_encrypted(RfSession *session);
 
 /*
- * The same command is about to be sent to all of these sessions: their remote transactions begin together,
- * before any of them runs it. Nothing to do in READ COMMITTED.
+ * The same command is about to be sent to all of these sessions: their remote transactions begin
+ * together, before any of them runs it. Nothing to do in READ COMMITTED.
  */
 extern void rf_sessions_begin(RfSession *const *sessions, int count);
 
@@ -189,12 +198,13 @@ extern void rf_session_settle(RfSession *session);
  */
 typedef struct RfCommand RfCommand;
 
-extern RfCommand *rf_command_create(RfSession *session, const char *sql, int param_count, bool writes);
+extern RfCommand *rf_command_create(RfSession *session, const char *sql, int param_count,
+									bool writes);
 extern PGresult *rf_command_execute(RfCommand *command, const char *const *values);
 
 /*
- * sql runs before it each time, in the same round trip; its only parameter is the command's first one.
- * The text has to live as long as the command.
+ * sql runs before it each time, in the same round trip; its only parameter is the command's first
+ * one. The text has to live as long as the command.
  */
 extern void rf_command_precede(RfCommand *command, const char *sql);
 
@@ -211,10 +221,12 @@ extern PGresult *rf_command_receive(RfCommand *command);
 extern void rf_command_raise(RfCommand *command, PGresult *result) __attribute__((noreturn));
 
 /*
- * Commands on sessions that differ, run at the same time. Raises the error of the first that has one,
- * in the order given, unless that takes long; the abort cancels the others. The caller PQclears.
+ * Commands on sessions that differ, run at the same time. Raises the error of the first that has
+ * one, in the order given, unless that takes long; the abort cancels the others. The caller
+ * PQclears.
  */
-extern void rf_commands_execute(RfCommand **commands, int count, const char *const *values, PGresult **results);
+extern void rf_commands_execute(RfCommand **commands, int count, const char *const *values,
+								PGresult **results);
 
 /* ---------- streams: a query's rows as column batches ---------- */
 
@@ -233,7 +245,8 @@ typedef struct RfStreamSpec
 	double		estimated_rows;
 	uint64		statement;		/* rf_statement_begin, whose snapshot it reads; 0: its own */
 	bool		accept_pages;	/* batches of heap tuples will do, too */
-	int			nodes_there;	/* that run this statement on one machine with this one; 0: not known */
+	int			nodes_there;	/* that run this statement on one machine with this one; 0: not
+								 * known */
 
 	/*
 	 * How long a batch must stay where it is. in_place: batches are read in the receive buffer.
@@ -245,7 +258,8 @@ typedef struct RfStreamSpec
 	void		(*moved) (void *owner, const void *batch, uint32 length);
 	void	   *owner;
 
-	bool		keep;			/* fetch everything first and keep it, so that rf_stream_rewind works */
+	bool		keep;			/* fetch everything first and keep it, so that rf_stream_rewind
+								 * works */
 
 	/*
 	 * rf_stream_share will be called: rows come by a flow however few they are, and the flow is
@@ -267,7 +281,8 @@ typedef struct RfStreamStats
 	uint64		fragments;		/* slots of batches larger than one receive buffer */
 	uint64		waits;			/* times the backend slept for data */
 	uint64		wait_us;
-	uint64		spooled_bytes;	/* stored here because the session was needed elsewhere, or for a rewind */
+	uint64		spooled_bytes;	/* stored here because the session was needed elsewhere, or for a
+								 * rewind */
 	uint64		credits;		/* messages that returned buffers to the sender */
 	uint64		work_requests;	/* from here on: the sender's side, of streams that ended */
 	uint64		merged;
@@ -283,8 +298,9 @@ typedef struct RfStreamStats
 	uint64		pages_gathered; /* pages whose tuples left from where they lay, */
 	uint64		pages_strided;	/* of which what counts did, at equal distances */
 	uint64		uncopied_bytes; /* and bytes that did, of all pages */
-	uint32		sharers;		/* a bit per process that joined a stream: the leader's, and worker i's is i + 1 */
-	uint64		sharers_batches[RF_STREAM_SHARERS];	/* and how many of the batches it took */
+	uint32		sharers;		/* a bit per process that joined a stream: the leader's, and worker
+								 * i's is i + 1 */
+	uint64		sharers_batches[RF_STREAM_SHARERS]; /* and how many of the batches it took */
 	uint32		buffers;		/* of the last stream that used its flow */
 	uint32		buffer_size;
 	char		transport[16];	/* how those came: shm, tcp, verbs; "" = never */
@@ -344,12 +360,12 @@ extern void rf_stream_store(RfStream *stream);
 extern RfStreamPoll rf_stream_put_aside(RfStream *stream, const void *batch, uint32 length);
 
 /*
- * Streams, just started, of one statement on several nodes, which depend on each other (stream_set.c):
- * none may be left unread while another one is waited for, so that storing one stores all; and when
- * one fails because another one's node did, the error is the other one's. All or none of their owners
- * close them. may_retry: when a node finds no buffers, that is no error but RF_STREAM_NO_BUFFERS: the
- * owner closes all of them, gives their transactions up, which began with them, and starts again
- * later. Until it says that it has used a row, or one is stored whole.
+ * Streams, just started, of one statement on several nodes, which depend on each other
+ * (stream_set.c): none may be left unread while another one is waited for, so that storing one
+ * stores all; and when one fails because another one's node did, the error is the other one's. All
+ * or none of their owners close them. may_retry: when a node finds no buffers, that is no error but
+ * RF_STREAM_NO_BUFFERS: the owner closes all of them, gives their transactions up, which began with
+ * them, and starts again later. Until it says that it has used a row, or one is stored whole.
  */
 extern void rf_stream_tie(RfStream *const *streams, int count, bool may_retry);
 
@@ -407,12 +423,13 @@ extern void rf_stream_share(RfStream *stream, RfStreamAddress *address);
 extern void rf_stream_share_end(RfStream *stream);
 
 /*
- * Worker, in the current memory context: joins the streams of one statement, on several nodes or one.
- * Those that are not shared have no rows.
+ * Worker, in the current memory context: joins the streams of one statement, on several nodes or
+ * one. Those that are not shared have no rows.
  */
 typedef struct RfStreamReader RfStreamReader;
 
-extern RfStreamReader *rf_stream_join(const RfStreamAddress *addresses, int count, const char *source);
+extern RfStreamReader *rf_stream_join(const RfStreamAddress *addresses, int count,
+									  const char *source);
 
 /*
  * Next batch of any of the streams, valid until the next call; false: all batches were read, or the
@@ -426,13 +443,17 @@ extern bool rf_stream_reader_next(RfStreamReader *reader, const void **batch, ui
 typedef struct RfLink
 {
 	uint32		round_trip_us;	/* 0: not known */
-	uint64		bandwidth;		/* bytes per second; 0: not known, it was never what a pull waited for */
+	uint64		bandwidth;		/* bytes per second; 0: not known, it was never what a pull waited
+								 * for */
 } RfLink;
 
 /* The measurements of the engine and of pulls. Opens no connection. */
 extern void rf_server_link(ForeignServer *server, RfLink *link);
 
-/* ---------- loads: rows to a table there, new or to be changed, as column batches (load.c) ---------- */
+/*
+ * ---------- loads: rows to a table there, new or to be changed, as column batches (load.c)
+ * ----------
+ */
 
 typedef struct RfLoad RfLoad;
 
@@ -440,8 +461,8 @@ typedef struct RfLoad RfLoad;
 typedef struct RfLoadSpec
 {
 	/*
-	 * CMD_INSERT; CMD_UPDATE or CMD_DELETE: the first column is the ctid of a row there, the others
-	 * are its new values.
+	 * CMD_INSERT; CMD_UPDATE or CMD_DELETE: the first column is the ctid of a row there, the
+	 * others are its new values.
 	 */
 	CmdType		operation;
 	const char *sql;			/* what writes one of the rows, for messages */
@@ -520,7 +541,8 @@ extern const RfConnectionOption *rf_connection_options(int *count);
  * PQconnectStartParams() wants; the caller provides room for list_length(options) entries. Returns
  * how many were stored. The strings belong to the list.
  */
-extern int	rf_extract_connection_options(List *options, const char **keywords, const char **values);
+extern int	rf_extract_connection_options(List *options, const char **keywords,
+										  const char **values);
 
 /*
  * Atomic commit and deadlocks over nodes: shared memory, asked for and made when the library is

@@ -33,9 +33,9 @@ typedef struct RfStatement RfStatement;
 
 /*
  * The statement for a query text and the names of its parameters' types (NULL: none), parsed and
- * checked to be one SELECT, whose plans have at most so many parallel workers, whatever the session's settings
- * allow (less than 0: as many as these do). Kept for the life of the session; the least recently used one makes
- * room. The pointer is good until the next call.
+ * checked to be one SELECT, whose plans have at most so many parallel workers, whatever the
+ * session's settings allow (less than 0: as many as these do). Kept for the life of the session;
+ * the least recently used one makes room. The pointer is good until the next call.
  */
 extern RfStatement *rf_statement_get(const char *query, ArrayType *type_names, int workers);
 
@@ -46,8 +46,9 @@ extern RfStatement *rf_statement_get(const char *query, ArrayType *type_names, i
 extern ParamListInfo rf_statement_params(RfStatement *statement, ArrayType *values);
 
 /*
- * Is a coordinator's statement being planned? Then what unnest() gives of known arrays has statistics (array_stats.c),
- * and rows may be looked up in the order of an index (exchange/node_probe.c). Statements of others are planned as core does.
+ * Is a coordinator's statement being planned? Then what unnest() gives of known arrays has
+ * statistics (array_stats.c), and rows may be looked up in the order of an index
+ * (exchange/node_probe.c). Statements of others are planned as core does.
  */
 extern bool rf_statement_is_planned;
 
@@ -57,7 +58,10 @@ extern CachedPlan *rf_statement_plan(RfStatement *statement, ParamListInfo param
 /* The most that each of so many nodes of a statement on this machine may have; -1: any number. */
 extern int	rf_workers_allowed(int nodes);
 
-/* The same of the session's next statement, by what its exchanges know of its nodes; or RF_WORKERS_UNKNOWN. */
+/*
+ * The same of the session's next statement, by what its exchanges know of its nodes; or
+ * RF_WORKERS_UNKNOWN.
+ */
 extern int	rf_statement_workers;
 
 #define RF_WORKERS_UNKNOWN	(-2)
@@ -67,9 +71,13 @@ extern bool rf_statement_is_unsafe(RfStatement *statement);
 
 /* ---------- array_stats.c ---------- */
 
-/* Statistics of a column for the planner, in the form that ANALYZE stores: so many different values, and NULLs. */
+/*
+ * Statistics of a column for the planner, in the form that ANALYZE stores: so many different
+ * values, and NULLs.
+ */
 struct VariableStatData;
-extern void rf_set_distinct_stats(struct VariableStatData *vardata, AttrNumber attnum, double distinct, double null_part);
+extern void rf_set_distinct_stats(struct VariableStatData *vardata, AttrNumber attnum,
+								  double distinct, double null_part);
 
 extern void rf_array_stats_install_hook(void);
 
@@ -95,14 +103,16 @@ typedef struct RfStreamDest RfStreamDest;
 extern bool (*rf_stream_acquire) (RfFlowHandle *flow, RfBuffer *buffer);
 
 /* The request's bytes must outlive the receiver. */
-extern RfStreamDest *rf_stream_dest_create(const RfStreamRequest *request, const RfStreamColumn *columns);
+extern RfStreamDest *rf_stream_dest_create(const RfStreamRequest *request,
+										   const RfStreamColumn *columns);
 extern DestReceiver *rf_stream_dest_receiver(RfStreamDest *dest);
 
 /*
  * Rows will come in slots that hold more than the result's columns: the i-th one is attribute
  * attmap[i] of desc. Replaces the receiver's rStartup; attmap must outlive the receiver.
  */
-extern void rf_stream_dest_start_raw(RfStreamDest *dest, TupleDesc desc, const AttrNumber *attmap, int column_count);
+extern void rf_stream_dest_start_raw(RfStreamDest *dest, TupleDesc desc, const AttrNumber *attmap,
+									 int column_count);
 
 /*
  * Rows from the tuples of one heap page, once start_raw was called with the table's descriptor:
@@ -114,7 +124,8 @@ extern int	rf_stream_dest_add_tuples(RfStreamDest *dest, const HeapTupleHeader *
 
 /*
  * The same as they lie on their page, to a reader that wants pages, once offered; only for tables
- * that rf_may_ship_pages() allows. No more than pin_limit pages are kept pinned. For each page ask first whether it can be taken: this may wait.
+ * that rf_may_ship_pages() allows. No more than pin_limit pages are kept pinned. For each page ask
+ * first whether it can be taken: this may wait.
  */
 extern bool rf_stream_dest_wants_pages(const RfStreamDest *dest);
 extern void rf_stream_dest_offer_pages(RfStreamDest *dest, Relation table, const AttrNumber *attmap,
@@ -134,8 +145,9 @@ extern bool rf_stream_dest_takes_whole(const RfStreamDest *dest);
 extern int	rf_stream_dest_add_page(RfStreamDest *dest, Buffer buffer);
 
 /* Send visible tuples of a pinned page; false: they have to be sent as columns. */
-extern bool rf_stream_dest_add_page_tuples(RfStreamDest *dest, Buffer buffer, const HeapTupleHeader *tuples,
-										   const uint16 *lengths, int count);
+extern bool rf_stream_dest_add_page_tuples(RfStreamDest *dest, Buffer buffer,
+										   const HeapTupleHeader *tuples, const uint16 *lengths,
+										   int count);
 
 /*
  * rf_stream_tick is set when rows have waited for rdma_fdw.flush_time; code that makes rows without
@@ -156,7 +168,7 @@ extern void rf_start_flush_timer(void);
  * The query has no more rows: end the stream, wait for the reader's acknowledgement, and return the
  * answer, a bytea.
  */
-extern bytea *rf_stream_dest_reply(RfStreamDest *dest);
+extern bytea * rf_stream_dest_reply(RfStreamDest *dest);
 
 /* ---------- permit.c: which tables' pages may be sent ---------- */
 
@@ -185,8 +197,9 @@ extern void rf_part_log_shmem_startup(void);
 extern bool rf_run_bare_scan(QueryDesc *query, RfStreamDest *dest);
 
 /*
- * The plan of a started query, or a part of it, as the scan that it is, with the table's attribute of each
- * column; NULL: it is more than a sequential scan of plain columns, or the executor has to count its rows.
+ * The plan of a started query, or a part of it, as the scan that it is, with the table's attribute
+ * of each column; NULL: it is more than a sequential scan of plain columns, or the executor has to
+ * count its rows.
  */
 extern struct SeqScanState *rf_bare_scan(struct PlanState *plan, AttrNumber **attmap, int *count);
 

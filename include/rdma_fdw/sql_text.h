@@ -2,10 +2,10 @@
  * sql_text.h
  *		Text of SQL statements, and what other servers say that goes into it.
  *
- * What another server says (a field of an answer, a parameter's value, the text of a notice) is data. Into
- * the text of a statement it comes as a number that was read and is printed again, as a literal or an
- * identifier with quotes, or as a type or an expression that the parser has read whole.
- * test/static/sql_text.pl looks at all of src and fails where it is otherwise.
+ * What another server says (a field of an answer, a parameter's value, the text of a notice) is
+ * data. Into the text of a statement it comes as a number that was read and is printed again, as a
+ * literal or an identifier with quotes, or as a type or an expression that the parser has read
+ * whole. test/static/sql_text.pl looks at all of src and fails where it is otherwise.
  */
 #ifndef RF_SQL_TEXT_H
 #define RF_SQL_TEXT_H
@@ -21,11 +21,13 @@
 /* ---------- numbers ---------- */
 
 /*
- * The field is one decimal number between the limits (rf_answer_double: a finite one), without blanks. False:
- * it is not, it is NULL, or the answer has no such field; *value is as it was.
+ * The field is one decimal number between the limits (rf_answer_double: a finite one), without
+ * blanks. False: it is not, it is NULL, or the answer has no such field; *value is as it was.
  */
-extern bool rf_answer_int64(const PGresult *result, int row, int column, int64 least, int64 most, int64 *value);
-extern bool rf_answer_double(const PGresult *result, int row, int column, double least, double most, double *value);
+extern bool rf_answer_int64(const PGresult *result, int row, int column, int64 least, int64 most,
+							int64 *value);
+extern bool rf_answer_double(const PGresult *result, int row, int column, double least, double most,
+							 double *value);
 
 /* Is the field "t"? Not if there is none. */
 extern bool rf_answer_is_true(const PGresult *result, int row, int column);
@@ -35,8 +37,8 @@ extern bool rf_answer_is_true(const PGresult *result, int row, int column);
 extern void rf_append_literal(StringInfo buf, const char *value);
 
 /*
- * The type's name here, with its schema and modifiers. ERROR if the text is not the name of one type, or
- * there is none.
+ * The type's name here, with its schema and modifiers. ERROR if the text is not the name of one
+ * type, or there is none.
  */
 extern void rf_append_type(StringInfo buf, const char *name);
 

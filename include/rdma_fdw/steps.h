@@ -1,6 +1,6 @@
 /*
- * steps.h - the steps of a commit over several nodes and of a move of buckets, and the hook by which a test's module stops
- * there.
+ * steps.h - the steps of a commit over several nodes and of a move of buckets, and the hook by
+ * which a test's module stops there.
  *
  * A module includes this header, is listed behind rdma_fdw in shared_preload_libraries, and sets
  * rf_step_hook in its _PG_init: test/modules/commit_faults does. Without one a step costs a
@@ -42,7 +42,8 @@
 
 typedef void (*rf_step_hook_type) (const char *step, int number);
 
-extern __attribute__((visibility("default"))) rf_step_hook_type rf_step_hook;
+extern __attribute__((visibility("default")))
+rf_step_hook_type rf_step_hook;
 
 static inline void
 rf_step(const char *step, int number)

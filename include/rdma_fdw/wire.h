@@ -2,7 +2,8 @@
  * wire.h - every byte that two nodes exchange, except SQL text and the providers' own framing.
  *
  * Three layers, each with its section below:
- *   1. control messages between two engines, on a TCP or local stream socket (handshake, then opening of flows);
+ *   1. control messages between two engines, on a TCP or local stream socket (handshake, then
+ *   opening of flows);
  *   2. what travels inside libpq's answers (hello and stream: request and reply);
  *   3. slots and column batches, written by RDMA into the reader's memory.
  *
@@ -27,21 +28,24 @@
  * rdma.hello() is asked in the newest; when the answer says an older one that is spoken here, it is
  * asked again in that, and what follows, the engines' HELLO too, is of that version. A node that is
  * asked in an older version answers in it, if it speaks that. An older side needs to know nothing
- * of this, as long as RfHelloRequest and the first word of RfHelloReply stay as they are. While 2 is
- * the only version there is nothing to choose: any other is refused, with an error that says which
- * side to upgrade.
+ * of this, as long as RfHelloRequest and the first word of RfHelloReply stay as they are. While 2
+ * is the only version there is nothing to choose: any other is refused, with an error that says
+ * which side to upgrade.
  */
 #define RF_EXTENSION_VERSION	"1.1"
 #define RF_WIRE_VERSION		2
 
-/* Where to upgrade when another node speaks this wire version: one of two words for an error's hint. */
+/*
+ * Where to upgrade when another node speaks this wire version: one of two words for an error's
+ * hint.
+ */
 #define RF_WIRE_BEHIND(version, theirs, ours)	((version) > RF_WIRE_VERSION ? (ours) : (theirs))
 
 /*
  * A node: one postmaster's run, from its start or crash restart on. For that time it has an X25519
- * key, and its identity is the first 16 bytes of the SHA-256 of the public one (base/agree.h). So an
- * identity can be claimed by anybody and used by nobody else: a token is for the engine that has the
- * private key, as its proof in the handshake shows.
+ * key, and its identity is the first 16 bytes of the SHA-256 of the public one (base/agree.h). So
+ * an identity can be claimed by anybody and used by nobody else: a token is for the engine that has
+ * the private key, as its proof in the handshake shows.
  */
 typedef struct RfNodeId
 {
@@ -58,8 +62,9 @@ typedef struct RfTypeImage
 	uint8_t		maximum_alignment;
 	uint8_t		float8_by_value;
 	uint8_t		name_data_length;
-	uint32_t	double_format;		/* top half of the bits of 1.0 */
-	uint32_t	image_version;		/* bumped when a major changes a built-in type's stored form; 15 to 18: 1 */
+	uint32_t	double_format;	/* top half of the bits of 1.0 */
+	uint32_t	image_version;	/* bumped when a major changes a built-in type's stored form; 15 to
+								 * 18: 1 */
 } RfTypeImage;
 
 /* ---------- 1. engine to engine: control ---------- */
@@ -83,8 +88,8 @@ typedef struct RfTypeImage
  *   then OPEN / OPENED / OPEN_FAILED / PING / PONG / BYE in both directions.
  *
  * HMAC_i = HMAC-SHA256(token secret, "initiator" | HELLO payload | CHALLENGE payload), HMAC_a the
- * same with "acceptor": both sides prove that they know the token's secret; a token is used once, by
- * one connection set. The secret is sent by nobody. An authenticated libpq session carries the
+ * same with "acceptor": both sides prove that they know the token's secret; a token is used once,
+ * by one connection set. The secret is sent by nobody. An authenticated libpq session carries the
  * token's id and a public key of either engine (RfHelloRequest, RfHelloReply); each computes
  * HKDF-SHA256(X25519(own private key, other public key), salt = id, info = "rdma_fdw token" |
  * initiator's public key | acceptor's), 32 bytes. So neither logs nor listeners have it.
@@ -92,27 +97,29 @@ typedef struct RfTypeImage
  * TLS is version 1.3 with an external pre-shared key, a fresh X25519 exchange and
  * TLS_AES_256_GCM_SHA384; the initiator is its client. The key is HMAC-SHA256(token secret, "tls" |
  * HELLO payload | CHALLENGE payload), so that it is that of this handshake, in which both ends have
- * said the same policies. The policies are under the HMACs of PROOF and WELCOME as well: who changes
- * one on the way gets no connection. A data socket over TCP is under TLS where the control connection
- * is, from the byte after ATTACH and ATTACHED on, with a key of its own: what the control connection's
- * TLS exports (RFC 8446, 7.5) for the connection's id and the lane. Sockets of a lane, or of another
- * connection, cannot take each other's place. Nothing goes on in clear when TLS fails.
+ * said the same policies. The policies are under the HMACs of PROOF and WELCOME as well: who
+ * changes one on the way gets no connection. A data socket over TCP is under TLS where the control
+ * connection is, from the byte after ATTACH and ATTACHED on, with a key of its own: what the
+ * control connection's TLS exports (RFC 8446, 7.5) for the connection's id and the lane. Sockets of
+ * a lane, or of another connection, cannot take each other's place. Nothing goes on in clear when
+ * TLS fails.
  *
  * QP messages are sent by both sides after WELCOME, one per lane. LINKED says that the sender's
- * queue pairs are connected, and where their proofs go: a WRITE_IMM (RF_IMM_PROOF) of RF_PROOF_SIZE bytes over each queue pair,
- * with the number that LINKED asks for all over, so that packets as large as any cross the path
- * that rows will take. A queue pair is proven when its own proof was acknowledged and the peer's
- * has come. The initiator sends READY when all are, the acceptor when all are and READY came; then
- * the connection set is up. BROKEN before that says that a proof did not get through: both ends
- * send it once and begin with QP again over the software transport, if both have it; what the other
- * end sent before its own BROKEN is void. BROKEN later says that the data connection was lost, and
- * why its end closes the control connection. READY, BROKEN and BYE have no payload; PING and PONG
- * carry 8 bytes that come back as they are. A socket that carries a queue pair of the soft provider
- * begins with ATTACH (connection id, lane, HMAC) instead of HELLO, and is answered by ATTACHED
- * (HMAC): on either end, memory is passed only to a process that has proved to be the engine at the
- * other end of the control connection. An engine that shuts down sends BYE.
+ * queue pairs are connected, and where their proofs go: a WRITE_IMM (RF_IMM_PROOF) of RF_PROOF_SIZE
+ * bytes over each queue pair, with the number that LINKED asks for all over, so that packets as
+ * large as any cross the path that rows will take. A queue pair is proven when its own proof was
+ * acknowledged and the peer's has come. The initiator sends READY when all are, the acceptor when
+ * all are and READY came; then the connection set is up. BROKEN before that says that a proof did
+ * not get through: both ends send it once and begin with QP again over the software transport, if
+ * both have it; what the other end sent before its own BROKEN is void. BROKEN later says that the
+ * data connection was lost, and why its end closes the control connection. READY, BROKEN and BYE
+ * have no payload; PING and PONG carry 8 bytes that come back as they are. A socket that carries a
+ * queue pair of the soft provider begins with ATTACH (connection id, lane, HMAC) instead of HELLO,
+ * and is answered by ATTACHED (HMAC): on either end, memory is passed only to a process that has
+ * proved to be the engine at the other end of the control connection. An engine that shuts down
+ * sends BYE.
  */
-#define RF_CONTROL_MAGIC	0x31464452u	/* "RDF1" */
+#define RF_CONTROL_MAGIC	0x31464452u /* "RDF1" */
 #define RF_CONTROL_MAX		4096u
 #define RF_NONCE_SIZE		32
 #define RF_HMAC_SIZE		32
@@ -150,7 +157,10 @@ typedef struct RfControlHeader
 	uint32_t	reserved;		/* 0 */
 } RfControlHeader;
 
-/* What an end wants of connections; of the two ends' words the stricter, which is the greater, holds. */
+/*
+ * What an end wants of connections; of the two ends' words the stricter, which is the greater,
+ * holds.
+ */
 typedef enum RfEncryption
 {
 	RF_ENCRYPTION_OFF = 0,		/* TCP in clear, if the other end wants that too */
@@ -167,8 +177,10 @@ typedef struct RfControlHello	/* HELLO and CHALLENGE */
 	RfNodeId	node;
 	RfTypeImage image;
 	uint8_t		host[16];		/* boot id of the machine: equal means "try the local socket" */
-	uint8_t		nonce[RF_NONCE_SIZE];	/* random. HELLO's begins with the id of the token that PROOF will be of: an acceptor with more
-										 * connections than it has room for keeps those that name a token of its own */
+	uint8_t		nonce
+	[			RF_NONCE_SIZE]; /* random. HELLO's begins with the id of the token that PROOF will
+								 * be of: an acceptor with more connections than it has room for
+								 * keeps those that name a token of its own */
 	uint32_t	lanes;
 	uint32_t	provider;		/* RF_OFFER_*: what the sender is ready to use */
 	char		local_name[64]; /* abstract AF_UNIX name of the engine, NUL-padded */
@@ -202,7 +214,8 @@ typedef struct RfControlRefused /* REFUSED */
 	char		message[188];	/* NUL-terminated */
 } RfControlRefused;
 
-typedef struct RfControlAttach	/* ATTACH: HMAC-SHA256(token secret, "attach" | connection_id | lane) */
+typedef struct RfControlAttach	/* ATTACH: HMAC-SHA256(token secret, "attach" | connection_id |
+								 * lane) */
 {
 	uint8_t		connection_id[16];
 	uint32_t	lane;
@@ -210,7 +223,8 @@ typedef struct RfControlAttach	/* ATTACH: HMAC-SHA256(token secret, "attach" | c
 	uint8_t		hmac[RF_HMAC_SIZE];
 } RfControlAttach;
 
-typedef struct RfControlAttached	/* ATTACHED: HMAC-SHA256(token secret, "attached" | connection_id | lane) */
+typedef struct RfControlAttached	/* ATTACHED: HMAC-SHA256(token secret, "attached" |
+									 * connection_id | lane) */
 {
 	uint8_t		hmac[RF_HMAC_SIZE];
 } RfControlAttached;
@@ -222,11 +236,12 @@ typedef struct RfControlQp		/* QP */
 	uint8_t		blob[128];
 } RfControlQp;
 
-#define RF_PROOF_SIZE		4096u		/* as large as the largest path MTU */
+#define RF_PROOF_SIZE		4096u	/* as large as the largest path MTU */
 
 typedef struct RfControlLinked	/* LINKED */
 {
-	uint64_t	remote_addr;	/* RF_PROOF_SIZE bytes for the proof of lane 0; those of the others follow */
+	uint64_t	remote_addr;	/* RF_PROOF_SIZE bytes for the proof of lane 0; those of the others
+								 * follow */
 	uint64_t	number;			/* what it consists of, little-endian; not 0 */
 	uint32_t	rkey;
 	uint32_t	reserved;
@@ -250,8 +265,9 @@ typedef struct RfControlOpened	/* OPENED: where the producer may write */
 	uint32_t	slot_count;		/* slots that may be sent and not released yet */
 	uint32_t	slot_size;
 	uint32_t	weight;			/* the reader's rdma_fdw.flow_weight; 1..100 */
-	uint32_t	pool_buffers;	/* 0: slot_count receive buffers for this flow alone; else so many for all producers, and 4096 bytes
-								 * before buffer 0 begins a word of 8 bytes for each (receive.h) */
+	uint32_t	pool_buffers;	/* 0: slot_count receive buffers for this flow alone; else so many
+								 * for all producers, and 4096 bytes before buffer 0 begins a word
+								 * of 8 bytes for each (receive.h) */
 	uint32_t	pool_claimable; /* the first so many of them may be claimed by compare-and-swap */
 } RfControlOpened;
 
@@ -285,13 +301,14 @@ typedef struct RfHelloReply
 	uint8_t		token_id[16];	/* zeros when none was asked for */
 	uint8_t		key[RF_KEY_SIZE];	/* public key of this engine's life */
 	char		extension_version[16];
-	char		address[64];	/* rdma_fdw.engine_address if set, else "": use the host that libpq connected to */
+	char		address[64];	/* rdma_fdw.engine_address if set, else "": use the host that libpq
+								 * connected to */
 } RfHelloReply;
 
 /*
  * rdma.stream(request bytea, query text, parameter_types text[], parameter_values text[]) returns
- * bytea: RfStreamRequest, then column_count RfStreamColumn, then an RfStreamSnapshot if a flag asks for
- * it (readers before 1.1 send none).
+ * bytea: RfStreamRequest, then column_count RfStreamColumn, then an RfStreamSnapshot if a flag asks
+ * for it (readers before 1.1 send none).
  */
 typedef struct RfStreamRequest
 {
@@ -303,24 +320,31 @@ typedef struct RfStreamRequest
 	uint32_t	inline_limit;	/* bytes of batch that may come back in the reply */
 	uint32_t	encoding;		/* the reader's database encoding */
 	uint32_t	column_count;
-	uint64_t	bandwidth;		/* bytes per second that its pulls from this node got; 0 = not known */
+	uint64_t	bandwidth;		/* bytes per second that its pulls from this node got; 0 = not
+								 * known */
 } RfStreamRequest;
 
-#define RF_STREAM_PORTABLE	0x1	/* no raw images of variable-length values: send/receive or text */
-#define RF_STREAM_FLOW		0x2	/* open the flow before the query runs and end it whatever comes: several processes read it */
-#define RF_STREAM_PAGES		0x4	/* rows may come as tuples of heap pages: same image, major version and ways of compression */
-#define RF_STREAM_INLINE	0x8	/* there is no flow: rows that do not fit the answer are an error */
+#define RF_STREAM_PORTABLE	0x1 /* no raw images of variable-length values: send/receive or text */
+#define RF_STREAM_FLOW		0x2 /* open the flow before the query runs and end it whatever comes:
+								 * several processes read it */
+#define RF_STREAM_PAGES		0x4 /* rows may come as tuples of heap pages: same image, major version
+								 * and ways of compression */
+#define RF_STREAM_INLINE	0x8 /* there is no flow: rows that do not fit the answer are an error */
 #define RF_STREAM_KEEP		0x10	/* the query's snapshot becomes that of the reader's statement */
 #define RF_STREAM_KEPT		0x20	/* the query runs under the snapshot of the reader's statement */
-#define RF_STREAM_NO_QUERY	0x40	/* there is no query: keep the snapshot, or (KEPT) run the session's next statement under it */
-/* The highest bits: how many nodes run the reader's statement on one machine with this one; 0: not known. */
+#define RF_STREAM_NO_QUERY	0x40	/* there is no query: keep the snapshot, or (KEPT) run the
+									 * session's next statement under it */
+/*
+ * The highest bits: how many nodes run the reader's statement on one machine with this one; 0: not
+ * known.
+ */
 #define RF_STREAM_NODES_SHIFT	24
 #define RF_STREAM_NODES_MAX		255 /* so many or more */
 
 /*
- * In READ COMMITTED: the snapshot that a statement of the reader has here. The session keeps it until
- * the transaction ends, or a later request to keep one says that the statement is over: those before
- * `oldest` are, and those between `outer` and its own.
+ * In READ COMMITTED: the snapshot that a statement of the reader has here. The session keeps it
+ * until the transaction ends, or a later request to keep one says that the statement is over: those
+ * before `oldest` are, and those between `outer` and its own.
  */
 typedef struct RfStreamSnapshot
 {
@@ -333,25 +357,28 @@ typedef struct RfStreamSnapshot
 /* The answer to RF_STREAM_KEEP with RF_STREAM_NO_QUERY. */
 typedef struct RfKeepReply
 {
-	int64_t		others_age;		/* microseconds since a part of a transaction of another coordinator was committed here; 0: one
-								 * is prepared, INT64_MAX: there was none since this server started */
+	int64_t		others_age;		/* microseconds since a part of a transaction of another
+								 * coordinator was committed here; 0: one is prepared, INT64_MAX:
+								 * there was none since this server started */
 } RfKeepReply;
 
 /* rdma.seen_parts may hear how old a part is so much later than rdma.unseen_parts said it. */
 #define RF_PARTS_SLACK_US	5000000
 
 /*
- * A coordinator names the parts of its transactions on nodes for PREPARE TRANSACTION: this, its system
- * identifier in 16 hexadecimal digits, _, what tells its transactions apart and is the same in all parts
- * of one, _, the number of the part.
+ * A coordinator names the parts of its transactions on nodes for PREPARE TRANSACTION: this, its
+ * system identifier in 16 hexadecimal digits, _, what tells its transactions apart and is the same
+ * in all parts of one, _, the number of the part.
  */
 #define RF_GID_PREFIX	"rdma_fdw_"
 
 typedef struct RfStreamColumn
 {
-	uint32_t	type_oid;		/* the reader's type if it is built in (< 10000) and its image will do, else 0 */
+	uint32_t	type_oid;		/* the reader's type if it is built in (< 10000) and its image will
+								 * do, else 0 */
 	int32_t		typmod;
-	char		type_name[128]; /* schema-qualified and quoted as format_type prints it; truncated names never match */
+	char		type_name[128]; /* schema-qualified and quoted as format_type prints it; truncated
+								 * names never match */
 } RfStreamColumn;
 
 /* Followed by `inline_length` bytes: one column batch. */
@@ -402,8 +429,9 @@ typedef struct RfStoreRequest
 	uint32_t	reserved;
 } RfStoreRequest;
 
-#define RF_STORE_DO_NOTHING	0x1	/* ON CONFLICT DO NOTHING */
-#define RF_STORE_UPDATE		0x2	/* rows that are there: the first column names one (ctid), the others are its new values */
+#define RF_STORE_DO_NOTHING	0x1 /* ON CONFLICT DO NOTHING */
+#define RF_STORE_UPDATE		0x2 /* rows that are there: the first column names one (ctid), the
+								 * others are its new values */
 #define RF_STORE_DELETE		0x4 /* the same without values */
 #define RF_STORE_PARAMETER	"rdma_fdw.store_flow"
 
@@ -417,7 +445,8 @@ typedef struct RfStoreReply
 	uint64_t	rows;			/* that arrived */
 	uint64_t	batches;
 	uint64_t	bytes;			/* of batches */
-	uint64_t	written;		/* rows that the statement counted: triggers and ON CONFLICT may drop some */
+	uint64_t	written;		/* rows that the statement counted: triggers and ON CONFLICT may
+								 * drop some */
 } RfStoreReply;
 
 /*
@@ -427,7 +456,7 @@ typedef struct RfStoreReply
  * consumer that takes the order, and then for each of them the entry at the first consumer that
  * takes its arrivals.
  */
-#define RF_GROUP_MAGIC		0x50524752u	/* "RGRP" */
+#define RF_GROUP_MAGIC		0x50524752u /* "RGRP" */
 
 typedef struct RfGroupHeader
 {
@@ -453,15 +482,21 @@ typedef struct RfGroupAddress
 
 /*
  * The immediate of a WRITE_IMM: kind (3 bits) | receiver's flow index (13 bits) | value (16 bits).
- *   DATA    value = low bits of the number of slots written so far, this one included; the k-th slot lies in receive buffer k mod r.
- *           Of a flow with a shared receive pool: one more slot was written, and value is the receive buffer it lies in
+ *   DATA    value = low bits of the number of slots written so far, this one included; the k-th
+ *   slot lies in receive buffer k mod r.
+ *           Of a flow with a shared receive pool: one more slot was written, and value is the
+ *           receive buffer it lies in
  *   CREDIT  value = low bits of the number of receive buffers released so far
  *   PROBE   the producer has waited for credit: answer with CREDIT
- *   STOP    value = RF_STOP_IMM_*. The reader wants no more; the producer discards and ends. Or (LEAVE) it wants no new batch; the producer ends its
- *           stream with the next whole one. Sent after something came from the producer, never earlier
- *   END     the sender of it will send nothing more for this flow and no write of its own is in flight; each side sends it once;
+ *   STOP    value = RF_STOP_IMM_*. The reader wants no more; the producer discards and ends. Or
+ *   (LEAVE) it wants no new batch; the producer ends its
+ *           stream with the next whole one. Sent after something came from the producer, never
+ *           earlier
+ *   END     the sender of it will send nothing more for this flow and no write of its own is in
+ *   flight; each side sends it once;
  *           value = RF_END_*
- *   CLAIM   value = low bits of the number of buffers of the pool that the producer has asked for so far
+ *   CLAIM   value = low bits of the number of buffers of the pool that the producer has asked for
+ *   so far
  *   GRANT   value = a buffer of the pool, now the producer's for one slot
  *   PROOF   of no flow (0, 0): the queue pair's proof, see LINKED. Once, before anything else
  */
@@ -482,21 +517,21 @@ typedef enum RfImmKind
 #define RF_IMM_FLOW(imm)	(((imm) >> 16) & 0x1fff)
 #define RF_IMM_VALUE(imm)	((imm) & 0xffff)
 #define RF_MAX_FLOWS		8192
-#define RF_MAX_SLOTS		16			/* per flow: SB slots, RBs; one is the single-buffer mode */
+#define RF_MAX_SLOTS		16	/* per flow: SB slots, RBs; one is the single-buffer mode */
 #define RF_MIN_SLOT_SIZE	4096
 #define RF_MAX_SLOT_SIZE	(4 * 1024 * 1024)
 #define RF_MAX_INLINE		(64 * 1024 * 1024)	/* RfStreamRequest.inline_limit */
 
-#define RF_STOP_IMM_CLEAN	0			/* it has what it needs */
-#define RF_STOP_IMM_FAILED	1			/* it failed; libpq says why */
-#define RF_STOP_IMM_LEAVE	2			/* it reads what was sent, discard nothing */
+#define RF_STOP_IMM_CLEAN	0	/* it has what it needs */
+#define RF_STOP_IMM_FAILED	1	/* it failed; libpq says why */
+#define RF_STOP_IMM_LEAVE	2	/* it reads what was sent, discard nothing */
 
-#define RF_END_CLEAN		0			/* after end-of-stream was acknowledged */
-#define RF_END_STOPPED		1			/* after STOP */
-#define RF_END_FAILED		2			/* the producer's backend gave up; libpq says why */
+#define RF_END_CLEAN		0	/* after end-of-stream was acknowledged */
+#define RF_END_STOPPED		1	/* after STOP */
+#define RF_END_FAILED		2	/* the producer's backend gave up; libpq says why */
 
 /* First 64 bytes of every slot as it is written; the payload follows. */
-#define RF_SLOT_MAGIC		0x544c5352u	/* "RSLT" */
+#define RF_SLOT_MAGIC		0x544c5352u /* "RSLT" */
 
 typedef struct RfSlotHeader
 {
@@ -505,28 +540,31 @@ typedef struct RfSlotHeader
 	uint64_t	key;			/* the flow's key: old traffic never matches */
 	uint64_t	sequence;		/* 0, 1, 2, ... */
 	uint32_t	length;			/* of the payload in this slot */
-	uint32_t	offset;			/* bytes of the batch in the slots before this one; 0 with FIRST and in END */
+	uint32_t	offset;			/* bytes of the batch in the slots before this one; 0 with FIRST
+								 * and in END */
 	uint64_t	rows;			/* rows of the batch that ends here; in END: all rows of the flow */
 	uint64_t	bytes;			/* 0; in END: all payload bytes of the flow */
-	uint32_t	checksum;		/* with LAST: CRC-32C of the whole batch; 0 = the sender computes none */
+	uint32_t	checksum;		/* with LAST: CRC-32C of the whole batch; 0 = the sender computes
+								 * none */
 	uint32_t	reserved;
 	uint64_t	reserved2;
 } RfSlotHeader;
 
-#define RF_SLOT_FIRST		0x1			/* a batch begins here */
-#define RF_SLOT_LAST		0x2			/* and ends here; batches larger than a slot span several */
-#define RF_SLOT_END			0x4			/* end of stream, no payload; its credit is the acknowledgement */
+#define RF_SLOT_FIRST		0x1 /* a batch begins here */
+#define RF_SLOT_LAST		0x2 /* and ends here; batches larger than a slot span several */
+#define RF_SLOT_END			0x4 /* end of stream, no payload; its credit is the acknowledgement */
 
 /*
  * A column batch. Offsets count from the batch's first byte, which is 8-aligned (64-aligned in a
  * slot).
  *
- *   RfBatchHeader | RfBatchColumn[column_count] | per column: null bitmap, vector | heap of variable-length values
+ *   RfBatchHeader | RfBatchColumn[column_count] | per column: null bitmap, vector | heap of
+ *   variable-length values
  *
  * Null bitmap: bit (row & 7) of byte (row >> 3) set = NULL; absent when nulls_offset is 0. Vectors
  * hold an entry for every row, NULL or not.
  */
-#define RF_BATCH_MAGIC		0x48435442u	/* "BTCH" */
+#define RF_BATCH_MAGIC		0x48435442u /* "BTCH" */
 
 typedef struct RfBatchHeader
 {
@@ -537,15 +575,19 @@ typedef struct RfBatchHeader
 	uint16_t	flags;			/* RF_BATCH_* */
 } RfBatchHeader;
 
-#define RF_BATCH_PAGES		0x1			/* no columns but tuples of heap pages, see below */
+#define RF_BATCH_PAGES		0x1 /* no columns but tuples of heap pages, see below */
 
 typedef enum RfColumnKind
 {
 	RF_COLUMN_BYVAL = 1,		/* vector of `width` bytes each (1, 2, 4, 8): the value's image */
-	RF_COLUMN_BYREF,			/* vector of `width` bytes each (multiple of 8 above the type's length): fixed-length, by reference */
-	RF_COLUMN_VARLENA,			/* vector of uint32 offsets: varlena with its header, detoasted, 1-byte headers kept; 4-byte headers are 8-aligned */
-	RF_COLUMN_BINARY,			/* vector of uint32 offsets: uint32 length (4-aligned), then the type's send() image */
-	RF_COLUMN_TEXT				/* vector of uint32 offsets: uint32 length (4-aligned), then the output text and a NUL not counted */
+	RF_COLUMN_BYREF,			/* vector of `width` bytes each (multiple of 8 above the type's
+								 * length): fixed-length, by reference */
+	RF_COLUMN_VARLENA,			/* vector of uint32 offsets: varlena with its header, detoasted,
+								 * 1-byte headers kept; 4-byte headers are 8-aligned */
+	RF_COLUMN_BINARY,			/* vector of uint32 offsets: uint32 length (4-aligned), then the
+								 * type's send() image */
+	RF_COLUMN_TEXT				/* vector of uint32 offsets: uint32 length (4-aligned), then the
+								 * output text and a NUL not counted */
 } RfColumnKind;
 
 typedef struct RfBatchColumn
@@ -558,14 +600,15 @@ typedef struct RfBatchColumn
 } RfBatchColumn;
 
 /*
- * In the place of a batch, from a member of an exchange to another one that has rows for it, at most
- * once and before any rows: the keys that it has partners for. Of h, the hash of a key by which rows
- * are routed, multiplied by RF_FILTER_FACTOR, the highest bits number a word, and bits 22-27, 28-33,
- * 34-39 and 40-45 four bits of it, from the lowest: one of them is not set in the word: no partner.
+ * In the place of a batch, from a member of an exchange to another one that has rows for it, at
+ * most once and before any rows: the keys that it has partners for. Of h, the hash of a key by
+ * which rows are routed, multiplied by RF_FILTER_FACTOR, the highest bits number a word, and bits
+ * 22-27, 28-33, 34-39 and 40-45 four bits of it, from the lowest: one of them is not set in the
+ * word: no partner.
  *
  *   RfFilterHeader | uint64_t words[word_count]
  */
-#define RF_FILTER_MAGIC		0x544c4946u	/* "FILT" */
+#define RF_FILTER_MAGIC		0x544c4946u /* "FILT" */
 #define RF_FILTER_FACTOR	UINT64_C(0x9E3779B97F4A7C15)
 #define RF_FILTER_MAX_WORDS	131072
 
@@ -578,8 +621,10 @@ typedef struct RfFilterHeader
 /*
  * A batch of heap tuples as they lie on their pages; a reader has asked for it by RF_STREAM_PAGES.
  *
- *   RfBatchHeader | RfTupleLayout | RfTupleAttr[attr_count] | values of attributes that old tuples lack
- *   then runs, each 8-aligned: RfTupleRun | uint32 items[item_count], padded to 8 | `length` bytes, padded to 8
+ *   RfBatchHeader | RfTupleLayout | RfTupleAttr[attr_count] | values of attributes that old tuples
+ *   lack
+ *   then runs, each 8-aligned: RfTupleRun | uint32 items[item_count], padded to 8 | `length` bytes,
+ *   padded to 8
  *
  * A run holds visible tuples of one page: with what lay between them, or one behind the other. Its
  * items are line pointers as PostgreSQL stores them: offset from the page's start (low 15 bits),
@@ -611,10 +656,11 @@ typedef struct RfTupleRun
 {
 	uint32_t	length;			/* at most 32768 */
 	uint16_t	item_count;
-	uint16_t	base;			/* of what page the bytes are taken to be: offset of the first one; 8-aligned */
+	uint16_t	base;			/* of what page the bytes are taken to be: offset of the first one;
+								 * 8-aligned */
 } RfTupleRun;
 
-#define RF_TUPLE_SKIPPED	16		/* bytes of a tuple that do not count */
+#define RF_TUPLE_SKIPPED	16	/* bytes of a tuple that do not count */
 #define RF_ITEM_OFFSET(item) ((item) & 0x7fff)
 #define RF_ITEM_STATE(item)	(((item) >> 15) & 3)
 #define RF_ITEM_LENGTH(item) ((item) >> 17)
@@ -629,11 +675,12 @@ typedef struct RfTupleRun
 #define RF_ORDER_ARRIVALS	1
 #define RF_ORDER_LOG		2
 
-#define RF_ORDER_DRAINS		0x1			/* ARRIVALS: this consumer wants no more */
-#define RF_ORDER_COMPLETE	0x1			/* LOG: nothing follows, all streams have ended */
-#define RF_ORDER_STOPPED	0x2			/* LOG: nothing follows, no consumer wants more */
+#define RF_ORDER_DRAINS		0x1 /* ARRIVALS: this consumer wants no more */
+#define RF_ORDER_COMPLETE	0x1 /* LOG: nothing follows, all streams have ended */
+#define RF_ORDER_STOPPED	0x2 /* LOG: nothing follows, no consumer wants more */
 
-typedef struct RfOrderHeader	/* ARRIVALS: followed by uint64_t[producers]; LOG: by uint16_t[count] */
+typedef struct RfOrderHeader	/* ARRIVALS: followed by uint64_t[producers]; LOG: by
+								 * uint16_t[count] */
 {
 	uint16_t	kind;
 	uint16_t	flags;

@@ -17,7 +17,8 @@ rf_key_make(uint8_t private_key[RF_KEY_SIZE], uint8_t public_key[RF_KEY_SIZE])
 	EVP_PKEY   *key = NULL;
 	size_t		private_size = RF_KEY_SIZE;
 	size_t		public_size = RF_KEY_SIZE;
-	bool		good = context != NULL && EVP_PKEY_keygen_init(context) > 0 && EVP_PKEY_keygen(context, &key) > 0 &&
+	bool		good = context != NULL && EVP_PKEY_keygen_init(context) > 0 &&
+		EVP_PKEY_keygen(context, &key) > 0 &&
 		EVP_PKEY_get_raw_private_key(key, private_key, &private_size) > 0 &&
 		EVP_PKEY_get_raw_public_key(key, public_key, &public_size) > 0;
 
@@ -44,14 +45,15 @@ exchange(const uint8_t own_private[RF_KEY_SIZE], const uint8_t other_public[RF_K
 		 uint8_t shared[RF_KEY_SIZE])
 {
 	EVP_PKEY   *own = EVP_PKEY_new_raw_private_key(EVP_PKEY_X25519, NULL, own_private, RF_KEY_SIZE);
-	EVP_PKEY   *other = EVP_PKEY_new_raw_public_key(EVP_PKEY_X25519, NULL, other_public, RF_KEY_SIZE);
+	EVP_PKEY   *other = EVP_PKEY_new_raw_public_key(EVP_PKEY_X25519, NULL, other_public,
+													RF_KEY_SIZE);
 	EVP_PKEY_CTX *context = own != NULL ? EVP_PKEY_CTX_new(own, NULL) : NULL;
 	size_t		size = RF_KEY_SIZE;
 
 	/* libcrypto rejects a point of low order, with which the result would be predictable */
 	bool		good = context != NULL && other != NULL && EVP_PKEY_derive_init(context) > 0 &&
-		EVP_PKEY_derive_set_peer(context, other) > 0 && EVP_PKEY_derive(context, shared, &size) > 0 &&
-		size == RF_KEY_SIZE;
+		EVP_PKEY_derive_set_peer(context, other) > 0 &&
+		EVP_PKEY_derive(context, shared, &size) > 0 && size == RF_KEY_SIZE;
 
 	EVP_PKEY_CTX_free(context);
 	EVP_PKEY_free(other);
@@ -79,8 +81,10 @@ rf_key_agree(const uint8_t own_private[RF_KEY_SIZE], const uint8_t other_public[
 	end += RF_KEY_SIZE;
 	*end = 1;
 	good = exchange(own_private, other_public, shared) &&
-		HMAC(EVP_sha256(), token_id, RF_TOKEN_ID_SIZE, shared, sizeof(shared), extracted, NULL) != NULL &&
-		HMAC(EVP_sha256(), extracted, sizeof(extracted), info, sizeof(info), secret, NULL) != NULL;
+		HMAC(EVP_sha256(), token_id, RF_TOKEN_ID_SIZE, shared, sizeof(shared), extracted,
+			 NULL) != NULL &&
+		HMAC(EVP_sha256(), extracted, sizeof(extracted), info, sizeof(info), secret, NULL) !=
+		NULL;
 	OPENSSL_cleanse(shared, sizeof(shared));
 	OPENSSL_cleanse(extracted, sizeof(extracted));
 	return good;

@@ -14,7 +14,10 @@
 /* A key pair from random numbers. False: libcrypto cannot. */
 extern bool rf_key_make(uint8_t private_key[RF_KEY_SIZE], uint8_t public_key[RF_KEY_SIZE]);
 
-/* The identity of the engine with this key: the first bytes of the key's hash. False: libcrypto cannot. */
+/*
+ * The identity of the engine with this key: the first bytes of the key's hash. False: libcrypto
+ * cannot.
+ */
 extern bool rf_key_identity(const uint8_t public_key[RF_KEY_SIZE], RfNodeId *node);
 
 /*
@@ -22,8 +25,10 @@ extern bool rf_key_identity(const uint8_t public_key[RF_KEY_SIZE], RfNodeId *nod
  * engine's public key. `initiator` and `acceptor` are the public keys of both. False: the other key
  * is invalid.
  */
-extern bool rf_key_agree(const uint8_t own_private[RF_KEY_SIZE], const uint8_t other_public[RF_KEY_SIZE],
-						 const uint8_t token_id[RF_TOKEN_ID_SIZE], const uint8_t initiator[RF_KEY_SIZE],
-						 const uint8_t acceptor[RF_KEY_SIZE], uint8_t secret[RF_TOKEN_SIZE]);
+extern bool rf_key_agree(const uint8_t own_private[RF_KEY_SIZE],
+						 const uint8_t other_public[RF_KEY_SIZE],
+						 const uint8_t token_id[RF_TOKEN_ID_SIZE],
+						 const uint8_t initiator[RF_KEY_SIZE], const uint8_t acceptor[RF_KEY_SIZE],
+						 uint8_t secret[RF_TOKEN_SIZE]);
 
 #endif

@@ -1,5 +1,6 @@
 /*
- * as_role.c - runs something with the rights of another role than the caller, and in background workers.
+ * as_role.c - runs something with the rights of another role than the caller, and in background
+ * workers.
  */
 #include "postgres.h"
 
@@ -19,7 +20,8 @@ void
 rf_role_begin(RfRole *before, Oid role)
 {
 	GetUserIdAndSecContext(&before->user, &before->context);
-	SetUserIdAndSecContext(role, before->context | SECURITY_LOCAL_USERID_CHANGE | SECURITY_RESTRICTED_OPERATION);
+	SetUserIdAndSecContext(role, before->context | SECURITY_LOCAL_USERID_CHANGE |
+						   SECURITY_RESTRICTED_OPERATION);
 	before->nest = NewGUCNestLevel();
 	rf_restrict_search_path();
 }
@@ -45,12 +47,14 @@ rf_relation_owner(Oid relid)
 }
 
 uint64
-rf_execute_as_owner(const char *table, const char *sql, int count, Oid *types, Datum *values, const char *nulls)
+rf_execute_as_owner(const char *table, const char *sql, int count, Oid *types, Datum *values,
+					const char *nulls)
 {
 	RfRole		before;
 	uint64		processed;
 
-	rf_role_begin(&before, rf_relation_owner(get_relname_relid(table, get_namespace_oid("rdma", false))));
+	rf_role_begin(&before,
+				  rf_relation_owner(get_relname_relid(table, get_namespace_oid("rdma", false))));
 	if (SPI_connect() != SPI_OK_CONNECT ||
 		SPI_execute_with_args(sql, count, types, values, nulls, false, 0) < 0)
 		elog(ERROR, "could not write to rdma.%s", table);

@@ -27,7 +27,8 @@ copy_text(char *to, size_t size, const char *from)
  * texts are formatted first. A caller that does not need the error passes NULL.
  */
 bool
-rf_error(RfError *error, RfErrorKind kind, const char *detail, const char *hint, const char *format,...)
+rf_error(RfError *error, RfErrorKind kind, const char *detail, const char *hint, const char *format,
+		 ...)
 {
 	RfError		filled;
 	va_list		args;

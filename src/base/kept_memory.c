@@ -1,11 +1,13 @@
 /*
  * kept_memory.c - freed memory that a session keeps for its next statement.
  *
- * A statement's hash tables and sorts take megabytes, which it frees at its end. The C library gives memory from the top of
- * the heap, and large blocks, back to the kernel then, and the next statement gets it again page by page, each by a fault and
- * filled with zeros: of short statements that can be half of the time. glibc adapts its limits to the largest block that it
- * saw freed, 32 MB at most, so whether it happens is chance. Sessions of data nodes run one statement after the other of the
- * same kind; they, and those of coordinators that read from them, have the limits that glibc would end with.
+ * A statement's hash tables and sorts take megabytes, which it frees at its end. The C library
+ * gives memory from the top of the heap, and large blocks, back to the kernel then, and the next
+ * statement gets it again page by page, each by a fault and filled with zeros: of short statements
+ * that can be half of the time. glibc adapts its limits to the largest block that it saw freed, 32
+ * MB at most, so whether it happens is chance. Sessions of data nodes run one statement after the
+ * other of the same kind; they, and those of coordinators that read from them, have the limits that
+ * glibc would end with.
  */
 #include "postgres.h"
 
@@ -26,7 +28,11 @@ rf_keep_memory(void)
 
 	if (rf_kept_memory == kept)
 		return;
-	/* once set, the library does not go back to limits that adapt; these are those that it begins with */
+
+	/*
+	 * once set, the library does not go back to limits that adapt; these are those that it begins
+	 * with
+	 */
 	(void) mallopt(M_TRIM_THRESHOLD, Max(rf_kept_memory, 128) * 1024);
 	(void) mallopt(M_MMAP_THRESHOLD, Max(Min(rf_kept_memory / 2, LARGEST_HEAP_BLOCK), 128) * 1024);
 	kept = rf_kept_memory;

@@ -80,7 +80,8 @@ rf_networks_valid(const char *list, char *wrong, size_t size)
 static bool
 same_bits(const unsigned char *one, const unsigned char *two, int bits)
 {
-	return memcmp(one, two, bits / 8) == 0 && (bits % 8 == 0 || (one[bits / 8] ^ two[bits / 8]) >> (8 - bits % 8) == 0);
+	return memcmp(one, two, bits / 8) == 0 &&
+		(bits % 8 == 0 || (one[bits / 8] ^ two[bits / 8]) >> (8 - bits % 8) == 0);
 }
 
 bool

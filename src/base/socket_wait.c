@@ -29,7 +29,8 @@ rf_socket_wait_end(RfSocketWait *wait)
 }
 
 int
-rf_socket_wait(RfSocketWait *wait, pgsocket socket, uint32 events, long timeout_ms, uint32 wait_event)
+rf_socket_wait(RfSocketWait *wait, pgsocket socket, uint32 events, long timeout_ms,
+			   uint32 wait_event)
 {
 	WaitEvent	occurred[PLACES];
 	int			count;
@@ -38,7 +39,9 @@ rf_socket_wait(RfSocketWait *wait, pgsocket socket, uint32 events, long timeout_
 	if (wait->set != NULL && wait->socket != socket)
 		rf_socket_wait_end(wait);
 	if (wait->set == NULL && set_count >= MOST_SETS)
-		return WaitLatchOrSocket(MyLatch, WL_LATCH_SET | WL_EXIT_ON_PM_DEATH | events | (timeout_ms >= 0 ? WL_TIMEOUT : 0),
+		return WaitLatchOrSocket(MyLatch,
+								 WL_LATCH_SET | WL_EXIT_ON_PM_DEATH | events |
+								 (timeout_ms >= 0 ? WL_TIMEOUT : 0),
 								 socket, timeout_ms, wait_event);
 	if (wait->set == NULL)
 	{

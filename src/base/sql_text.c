@@ -1,9 +1,9 @@
 /*
  * sql_text.c - text of SQL statements, and what other servers say that goes into it.
  *
- * A server that runs a statement for another one trusts that one's role, not the values that are in the
- * text. So every value has one way into a text, and it is in this file or is one of PostgreSQL's own
- * quoting functions.
+ * A server that runs a statement for another one trusts that one's role, not the values that are in
+ * the text. So every value has one way into a text, and it is in this file or is one of
+ * PostgreSQL's own quoting functions.
  */
 #include "postgres.h"
 
@@ -71,7 +71,8 @@ rf_answer_int64(const PGresult *result, int row, int column, int64 least, int64 
 }
 
 bool
-rf_answer_double(const PGresult *result, int row, int column, double least, double most, double *value)
+rf_answer_double(const PGresult *result, int row, int column, double least, double most,
+				 double *value)
 {
 	const char *text = field(result, row, column);
 
@@ -106,7 +107,8 @@ rf_append_type(StringInfo buf, const char *name)
 
 	rf_parse_type(name, &type, &modifier);
 	appendStringInfoString(buf, format_type_extended(type, modifier,
-													 FORMAT_TYPE_TYPEMOD_GIVEN | FORMAT_TYPE_FORCE_QUALIFY));
+													 FORMAT_TYPE_TYPEMOD_GIVEN |
+													 FORMAT_TYPE_FORCE_QUALIFY));
 }
 
 /* Has the parsed text anything but one expression? */
@@ -114,9 +116,10 @@ static bool
 has_more(const SelectStmt *select)
 {
 	return select->op != SETOP_NONE || select->distinctClause != NIL || select->fromClause != NIL ||
-		select->whereClause != NULL || select->groupClause != NIL || select->havingClause != NULL ||
-		select->windowClause != NIL || select->sortClause != NIL || select->limitOffset != NULL ||
-		select->limitCount != NULL || select->lockingClause != NIL || list_length(select->targetList) != 1 ||
+		select->whereClause != NULL || select->groupClause != NIL ||
+		select->havingClause != NULL || select->windowClause != NIL ||
+		select->sortClause != NIL || select->limitOffset != NULL || select->limitCount != NULL ||
+		select->lockingClause != NIL || list_length(select->targetList) != 1 ||
 		linitial_node(ResTarget, select->targetList)->name != NULL;
 }
 

@@ -19,7 +19,8 @@
 
 #define RF_TLS_IDENTITY		"rdma_fdw"
 #define RF_TLS_LABEL		"EXPORTER-rdma_fdw socket"
-#define RF_TLS_OVERHEAD		256		/* most that a record is longer than its bytes (RFC 8446, 5.2), and its header */
+#define RF_TLS_OVERHEAD		256 /* most that a record is longer than its bytes (RFC 8446, 5.2), and
+								 * its header */
 
 struct RfTls
 {
@@ -106,7 +107,8 @@ make_session(SSL *ssl)
 
 	if (session != NULL &&
 		(!SSL_SESSION_set1_master_key(session, tls->key.secret, RF_TLS_KEY_SIZE) ||
-		 !SSL_SESSION_set_cipher(session, cipher) || !SSL_SESSION_set_protocol_version(session, TLS1_3_VERSION)))
+		 !SSL_SESSION_set_cipher(session, cipher) ||
+		 !SSL_SESSION_set_protocol_version(session, TLS1_3_VERSION)))
 	{
 		SSL_SESSION_free(session);
 		return NULL;
@@ -115,7 +117,8 @@ make_session(SSL *ssl)
 }
 
 static int
-use_secret(SSL *ssl, const EVP_MD *hash, const unsigned char **identity, size_t *length, SSL_SESSION **session)
+use_secret(SSL *ssl, const EVP_MD *hash, const unsigned char **identity, size_t *length,
+		   SSL_SESSION **session)
 {
 	*identity = (const unsigned char *) RF_TLS_IDENTITY;
 	*length = sizeof(RF_TLS_IDENTITY) - 1;
@@ -134,7 +137,9 @@ find_secret(SSL *ssl, const unsigned char *identity, size_t length, SSL_SESSION 
 
 /* ---------- beginning and end ---------- */
 
-/* What all connections have in common; a server's configuration of OpenSSL changes nothing of it. */
+/*
+ * What all connections have in common; a server's configuration of OpenSSL changes nothing of it.
+ */
 static void
 make_shared(void)
 {
@@ -229,7 +234,8 @@ rf_tls_new(int sock, const RfTlsKey *key, int records, RfError *error)
 	if (tls == NULL || shared_context == NULL)
 	{
 		free(tls);
-		(void) rf_error(error, RF_ERROR_RESOURCES, NULL, NULL, "OpenSSL has no TLS 1.3 with AES-256-GCM and X25519, or no memory");
+		(void) rf_error(error, RF_ERROR_RESOURCES, NULL, NULL,
+						"OpenSSL has no TLS 1.3 with AES-256-GCM and X25519, or no memory");
 		return NULL;
 	}
 	tls->sock = sock;
@@ -256,12 +262,16 @@ rf_tls_new(int sock, const RfTlsKey *key, int records, RfError *error)
 		SSL_set_accept_state(tls->ssl);
 	else
 	{
-		/* Nobody's certificate is trusted: a server that shows one, and not the secret, is refused. */
+		/*
+		 * Nobody's certificate is trusted: a server that shows one, and not the secret, is
+		 * refused.
+		 */
 		SSL_set_verify(tls->ssl, SSL_VERIFY_PEER, NULL);
 		SSL_set_connect_state(tls->ssl);
 		if (SSL_get_error(tls->ssl, SSL_do_handshake(tls->ssl)) != SSL_ERROR_WANT_READ)
 		{
-			(void) rf_error(error, RF_ERROR_RESOURCES, library_reason(), NULL, "could not begin TLS");
+			(void) rf_error(error, RF_ERROR_RESOURCES, library_reason(), NULL,
+							"could not begin TLS");
 			rf_tls_free(tls);
 			return NULL;
 		}
@@ -383,7 +393,10 @@ rf_tls_receive(RfTls *tls, void *to, size_t size)
 	tls->more = got > 0;
 	if (why != SSL_ERROR_NONE && why != SSL_ERROR_WANT_READ)
 	{
-		/* The end of the socket is the other end's, in order or not: who counts what has come knows more. */
+		/*
+		 * The end of the socket is the other end's, in order or not: who counts what has come
+		 * knows more.
+		 */
 		bool		ended = tls->ended || why == SSL_ERROR_ZERO_RETURN;
 
 		fail(tls);
@@ -393,7 +406,11 @@ rf_tls_receive(RfTls *tls, void *to, size_t size)
 	}
 	if (!look_at_handshake(tls))
 		return -1;
-	/* Parts of the handshake, most often; a full socket is told by rf_tls_unsent, a broken one by the next call. */
+
+	/*
+	 * Parts of the handshake, most often; a full socket is told by rf_tls_unsent, a broken one by
+	 * the next call.
+	 */
 	if (tls->out_head < tls->out_end)
 		(void) flush(tls);
 	if (got > 0)
@@ -426,8 +443,8 @@ bool
 rf_tls_export(RfTls *tls, const void *context, size_t size, uint8_t secret[RF_TLS_KEY_SIZE])
 {
 	return tls->ready &&
-		SSL_export_keying_material(tls->ssl, secret, RF_TLS_KEY_SIZE, RF_TLS_LABEL, sizeof(RF_TLS_LABEL) - 1,
-								   context, size, 1) == 1;
+		SSL_export_keying_material(tls->ssl, secret, RF_TLS_KEY_SIZE, RF_TLS_LABEL,
+								   sizeof(RF_TLS_LABEL) - 1, context, size, 1) == 1;
 }
 
 const char *

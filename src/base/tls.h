@@ -21,7 +21,8 @@
 #include "error.h"
 
 #define RF_TLS_KEY_SIZE		32
-#define RF_TLS_RECORD		16384	/* bytes of a full record; as many are counted for a smaller one */
+#define RF_TLS_RECORD		16384	/* bytes of a full record; as many are counted for a smaller
+									 * one */
 #define RF_TLS_TEXT			"TLS 1.3 AES-256-GCM"
 
 typedef struct RfTls RfTls;
@@ -31,7 +32,8 @@ typedef struct RfTlsKey
 {
 	uint8_t		secret[RF_TLS_KEY_SIZE];
 	bool		client;
-	uint64_t	rekey_after;	/* bytes sent, in full records, until the keys of this direction are made anew */
+	uint64_t	rekey_after;	/* bytes sent, in full records, until the keys of this direction
+								 * are made anew */
 } RfTlsKey;
 
 /*
@@ -48,20 +50,31 @@ extern void rf_tls_free(RfTls *tls);
  */
 extern ssize_t rf_tls_send(RfTls *tls, const struct iovec *pieces, int count);
 
-/* As recv: bytes, 0 = the other end has closed, -1 with errno as above. Nothing unauthenticated is given. */
+/*
+ * As recv: bytes, 0 = the other end has closed, -1 with errno as above. Nothing unauthenticated is
+ * given.
+ */
 extern ssize_t rf_tls_receive(RfTls *tls, void *to, size_t size);
 
 /* Taken bytes wait for room in the socket. */
 extern bool rf_tls_unsent(const RfTls *tls);
 
-/* More can be received though the socket may be empty: since the last EAGAIN, something was read ahead. */
+/*
+ * More can be received though the socket may be empty: since the last EAGAIN, something was read
+ * ahead.
+ */
 extern bool rf_tls_unread(const RfTls *tls);
 
-/* The other end has proved that it has the secret. Until then nothing is taken and nothing given. */
+/*
+ * The other end has proved that it has the secret. Until then nothing is taken and nothing given.
+ */
 extern bool rf_tls_ready(const RfTls *tls);
 
-/* A secret that only the two ends of this connection have, another for each context. Only if ready. */
-extern bool rf_tls_export(RfTls *tls, const void *context, size_t size, uint8_t secret[RF_TLS_KEY_SIZE]);
+/*
+ * A secret that only the two ends of this connection have, another for each context. Only if ready.
+ */
+extern bool rf_tls_export(RfTls *tls, const void *context, size_t size,
+						  uint8_t secret[RF_TLS_KEY_SIZE]);
 
 /* After EPROTO: what was wrong. */
 extern const char *rf_tls_reason(const RfTls *tls);

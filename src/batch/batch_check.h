@@ -28,7 +28,8 @@ rf_load8(const uint8_t *from)
 {
 	uint8_t		value = *from;
 
-	__asm__ volatile("" : "+r"(value));
+	__asm__ volatile ("":"+r" (value));
+
 	return value;
 }
 
@@ -39,7 +40,7 @@ static inline void
 rf_copy_once(void *to, const void *from, size_t length)
 {
 	memcpy(to, from, length);
-	__asm__ volatile("" : : "r"(to) : "memory");
+	__asm__ volatile (""::"r" (to):"memory");
 }
 
 /* Needs no alignment. */
@@ -49,7 +50,8 @@ rf_load32(const uint8_t *from)
 	uint32_t	value;
 
 	memcpy(&value, from, sizeof(value));
-	__asm__ volatile("" : "+r"(value));
+	__asm__ volatile ("":"+r" (value));
+
 	return value;
 }
 
@@ -59,7 +61,8 @@ rf_load64(const uint8_t *from)
 	int64_t		value;
 
 	memcpy(&value, from, sizeof(value));
-	__asm__ volatile("" : "+r"(value));
+	__asm__ volatile ("":"+r" (value));
+
 	return value;
 }
 
@@ -137,7 +140,8 @@ rf_load16(const uint8_t *from)
 	uint16_t	value;
 
 	memcpy(&value, from, sizeof(value));
-	__asm__ volatile("" : "+r"(value));
+	__asm__ volatile ("":"+r" (value));
+
 	return value;
 }
 
@@ -171,8 +175,9 @@ typedef struct RfTuple
  * attributes. NULL, or the error's text.
  */
 extern uint32_t rf_tuples_attr_count(const void *batch, uint32_t length);
-extern const char *rf_tuples_open(const void *batch, uint32_t length, uint32_t column_count, uint32_t attr_count,
-								  RfBatchHeader *header, RfTupleAttr *attrs, RfTupleReader *reader);
+extern const char *rf_tuples_open(const void *batch, uint32_t length, uint32_t column_count,
+								  uint32_t attr_count, RfBatchHeader *header, RfTupleAttr *attrs,
+								  RfTupleReader *reader);
 
 /* Goes to the next run; false: there is none, or it does not lie within the batch. */
 extern bool rf_tuples_next_run(RfTupleReader *reader);
@@ -197,7 +202,8 @@ rf_tuples_next(RfTupleReader *reader, RfTuple *tuple)
 		reader->items += sizeof(uint32_t);
 		reader->items_left--;
 	} while (RF_ITEM_STATE(item) != RF_ITEM_NORMAL);
-	if (RF_ITEM_LENGTH(item) < RF_TUPLE_SKIPPED + 8 || RF_ITEM_OFFSET(item) + RF_TUPLE_SKIPPED < reader->base)
+	if (RF_ITEM_LENGTH(item) < RF_TUPLE_SKIPPED + 8 ||
+		RF_ITEM_OFFSET(item) + RF_TUPLE_SKIPPED < reader->base)
 		return false;
 	offset = RF_ITEM_OFFSET(item) + RF_TUPLE_SKIPPED - reader->base;
 	tuple->length = RF_ITEM_LENGTH(item) - RF_TUPLE_SKIPPED;
@@ -333,7 +339,8 @@ typedef enum RfImageKind
 typedef struct RfImage
 {
 	RfImageKind kind;
-	uint32_t	type;			/* OID that the image must name: element type, range or multirange type */
+	uint32_t	type;			/* OID that the image must name: element type, range or multirange
+								 * type */
 	int16_t		element_length; /* -1: varlena */
 	uint8_t		element_align;
 	const struct RfImage *element;	/* NULL: any bytes are valid. Ranges have one */
@@ -363,10 +370,10 @@ rf_image_is_plain(RfImageKind kind)
 /* The common parts, inlined for values that occur in rows by the million. */
 
 /*
- * Header forms by the two top bits of the first word: 10 = short (sign, scale and weight in it), 11 =
- * NaN or an infinity, otherwise a long one, with its weight in the second word. Then digits to base
- * 10000, without zeros at either end, as many as numeric_recv takes at most, and none that the scale
- * (of decimal digits) would hide. Zero has no digits, weight or sign.
+ * Header forms by the two top bits of the first word: 10 = short (sign, scale and weight in it), 11
+ * = NaN or an infinity, otherwise a long one, with its weight in the second word. Then digits to
+ * base 10000, without zeros at either end, as many as numeric_recv takes at most, and none that the
+ * scale (of decimal digits) would hide. Zero has no digits, weight or sign.
  */
 static inline bool
 rf_image_is_numeric(const uint8_t *payload, uint32_t length)
@@ -474,7 +481,8 @@ rf_image_is_ascii(const uint8_t *bytes, uint32_t length)
 			word = (uint64_t) high << 32 | low;
 		}
 		else if (length > 0)
-			word = word << 24 | (uint32_t) bytes[0] << 16 | (uint32_t) bytes[length / 2] << 8 | bytes[length - 1];
+			word = word << 24 | (uint32_t) bytes[0] << 16 | (uint32_t) bytes[length / 2] << 8 |
+				bytes[length - 1];
 		odd = rf_odd_bytes((const uint8_t *) &word);
 	}
 	else

@@ -12,7 +12,8 @@ check_column(const RfBatchColumn *column, uint32_t rows, uint64_t first, uint64_
 	switch (column->kind)
 	{
 		case RF_COLUMN_BYVAL:
-			if (column->width != 1 && column->width != 2 && column->width != 4 && column->width != 8)
+			if (column->width != 1 && column->width != 2 && column->width != 4 &&
+				column->width != 8)
 				return "width of a by-value column is not 1, 2, 4 or 8";
 			break;
 		case RF_COLUMN_BYREF:
@@ -60,7 +61,8 @@ rf_batch_open(const void *batch, uint32_t length, uint32_t column_count, RfBatch
 	first = sizeof(*header) + (uint64_t) column_count * sizeof(RfBatchColumn);
 	if (first > length)
 		return "column descriptors lie outside the batch";
-	rf_copy_once(columns, (const char *) batch + sizeof(*header), column_count * sizeof(RfBatchColumn));
+	rf_copy_once(columns, (const char *) batch + sizeof(*header),
+				 column_count * sizeof(RfBatchColumn));
 
 	for (uint32_t i = 0; i < column_count; i++)
 	{

@@ -34,14 +34,15 @@ check_attr(const RfTupleAttr *attr, const uint8_t *batch, uint32_t first, uint32
 		return "length of an attribute is not possible";
 	if (attr->length == -1 && (attr->align < 4 || attr->by_value))
 		return "a variable-length attribute has the alignment of another kind";
-	if (attr->by_value > 1 ||
-		(attr->by_value && attr->length != 1 && attr->length != 2 && attr->length != 4 && attr->length != 8))
+	if (attr->by_value > 1 || (attr->by_value && attr->length != 1 && attr->length != 2 &&
+							   attr->length != 4 && attr->length != 8))
 		return "length of a by-value attribute is not 1, 2, 4 or 8";
 	if (attr->reserved != 0)
 		return "reserved bytes are set";
 	if (attr->missing_offset == 0)
 		return NULL;
-	if (attr->missing_offset < first || attr->missing_offset % 8 != 0 || attr->missing_offset >= length)
+	if (attr->missing_offset < first || attr->missing_offset % 8 != 0 ||
+		attr->missing_offset >= length)
 		return "value of older rows lies outside the batch";
 	if (attr->length > 0 ? (uint32_t) attr->length > length - attr->missing_offset :
 		rf_batch_varlena(batch, length, attr->missing_offset, &header) == 0)
@@ -55,7 +56,8 @@ rf_tuples_open(const void *batch, uint32_t length, uint32_t column_count, uint32
 {
 	const uint8_t *bytes = batch;
 	RfTupleLayout layout;
-	uint64_t	first = sizeof(*header) + sizeof(layout) + (uint64_t) attr_count * sizeof(RfTupleAttr);
+	uint64_t	first = sizeof(*header) + sizeof(layout) +
+		(uint64_t) attr_count * sizeof(RfTupleAttr);
 	uint8_t		seen[MAX_COLUMNS / 8 + 1] = {0};
 	uint32_t	filled = 0;
 

@@ -54,7 +54,8 @@ rf_decoder_create(TupleDesc desc, int column_count, const AttrNumber *attnums, c
 	RfDecoder  *decoder = palloc0(sizeof(RfDecoder));
 
 	decoder->context = context;
-	decoder->scratch = AllocSetContextCreate(context, "rdma_fdw decoded values", ALLOCSET_DEFAULT_SIZES);
+	decoder->scratch = AllocSetContextCreate(context, "rdma_fdw decoded values",
+											 ALLOCSET_DEFAULT_SIZES);
 	decoder->column_count = column_count;
 	decoder->columns = palloc0(sizeof(DecodeColumn) * Max(column_count, 1));
 	decoder->types = palloc0(sizeof(DecodeType) * Max(column_count, 1));
@@ -86,7 +87,8 @@ rf_decoder_create(TupleDesc desc, int column_count, const AttrNumber *attnums, c
 			type->raw = false;
 		type->length = att->attlen;
 		type->align = rf_align_bytes(att->attalign);
-		type->short_headers = att->attlen == -1 && get_typstorage(att->atttypid) != TYPSTORAGE_PLAIN;
+		type->short_headers = att->attlen == -1 &&
+			get_typstorage(att->atttypid) != TYPSTORAGE_PLAIN;
 		decoder->columns[i].attr = attnums[i] - 1;
 		decoder->filled[attnums[i] - 1] = true;
 	}
@@ -269,7 +271,8 @@ rf_decoder_load(RfDecoder *decoder, const void *batch, uint32 length)
 	decoder->has_tuples = rf_decoder_load_tuples(decoder, batch, length);
 	if (decoder->has_tuples)
 		return;
-	problem = rf_batch_open(batch, length, decoder->column_count, &header, decoder->descriptors, &column);
+	problem = rf_batch_open(batch, length, decoder->column_count, &header, decoder->descriptors,
+							&column);
 	if (problem != NULL)
 		rf_decoder_bad_batch(decoder, column, problem);
 
@@ -303,7 +306,8 @@ rf_decoder_set_context(RfDecoder *decoder, void (*context) (void *owner, int i),
 static Datum
 receive_value(RfDecoder *decoder, DecodeType *type)
 {
-	Datum		result = ReceiveFunctionCall(&type->receive, &decoder->wire, type->receive_param, type->typmod);
+	Datum		result = ReceiveFunctionCall(&type->receive, &decoder->wire, type->receive_param,
+											 type->typmod);
 
 	if (decoder->wire.cursor != decoder->wire.len)
 		ereport(ERROR,
@@ -322,7 +326,8 @@ receive_as_server(RfDecoder *decoder, DecodeType *type)
 	int			client = pg_get_client_encoding();
 	volatile Datum result = (Datum) 0;
 
-	if (PrepareClientEncoding(GetDatabaseEncoding()) < 0 || SetClientEncoding(GetDatabaseEncoding()) < 0)
+	if (PrepareClientEncoding(GetDatabaseEncoding()) < 0 ||
+		SetClientEncoding(GetDatabaseEncoding()) < 0)
 		elog(ERROR, "cannot set the client encoding to the database's");
 	PG_TRY();
 	{
@@ -350,7 +355,8 @@ convert(RfDecoder *decoder, int i, uint32 row)
 	uint32		size;
 	Datum		result;
 
-	bytes = rf_batch_blob(decoder->base, decoder->length, offset, type->kind == RF_COLUMN_TEXT, &size);
+	bytes = rf_batch_blob(decoder->base, decoder->length, offset, type->kind == RF_COLUMN_TEXT,
+						  &size);
 	if (bytes == NULL)
 		rf_decoder_bad_batch(decoder, i, "a value lies outside the batch");
 	if (size >= MaxAllocSize)
@@ -371,15 +377,17 @@ convert(RfDecoder *decoder, int i, uint32 row)
 		/* as receive functions do */
 		(void) pg_verifymbstr(decoder->wire.data, size, false);
 		nestlevel = rf_neutral_settings(type->input_depends);
-		result = InputFunctionCall(&type->input, decoder->wire.data, type->input_param, type->typmod);
+		result = InputFunctionCall(&type->input, decoder->wire.data, type->input_param,
+								   type->typmod);
 		AtEOXact_GUC(true, nestlevel);
 	}
 	else if (pg_get_client_encoding() == GetDatabaseEncoding())
 		result = receive_value(decoder, type);
 	else
 		result = receive_as_server(decoder, type);
-	if (type->state && !rf_image_check(&type->image, (const uint8_t *) VARDATA_ANY(DatumGetPointer(result)),
-									   VARSIZE_ANY_EXHDR(DatumGetPointer(result))))
+	if (type->state &&
+		!rf_image_check(&type->image, (const uint8_t *) VARDATA_ANY(DatumGetPointer(result)),
+						VARSIZE_ANY_EXHDR(DatumGetPointer(result))))
 		rf_decoder_bad_batch(decoder, i, "it is no transition state of this aggregate");
 	MemoryContextSwitchTo(caller);
 	error_context_stack = callback.previous;
@@ -407,7 +415,8 @@ check_null(RfDecoder *decoder, int i)
 static pg_noinline void
 bad_value(RfDecoder *decoder, const DecodeColumn *column)
 {
-	rf_decoder_bad_batch(decoder, column - decoder->columns, "a value lies outside the batch or is damaged");
+	rf_decoder_bad_batch(decoder, column - decoder->columns,
+						 "a value lies outside the batch or is damaged");
 }
 
 /*
@@ -450,17 +459,20 @@ rf_decoder_check_limit(RfDecoder *decoder, int column, const uint8 *payload, uin
 			return;
 		if (size >= start + 2)
 		{
-			int32		weight = brief ? (int32) (word & 0x3f) - (int32) (word & 0x40) : (int16) rf_load16(payload + 2);
+			int32		weight = brief ? (int32) (word & 0x3f) - (int32) (word & 0x40) :
+				(int16) rf_load16(payload + 2);
 			uint16		first = rf_load16(payload + start);
 
 			before = weight * 4 + (first >= 1000 ? 4 : first >= 100 ? 3 : first >= 10 ? 2 : 1);
 		}
-		if ((word & 0xc000) != 0xc000 && before <= (int32) (limit >> 16) && scale <= (int32) (limit & 0xffff))
+		if ((word & 0xc000) != 0xc000 && before <= (int32) (limit >> 16) &&
+			scale <= (int32) (limit & 0xffff))
 			return;
 	}
 	else if (pg_mbstrlen_with_len((const char *) payload, size) <= (int) limit)
 		return;
-	rf_decoder_bad_batch(decoder, column, "a value is larger than the column's type modifier allows");
+	rf_decoder_bad_batch(decoder, column,
+						 "a value is larger than the column's type modifier allows");
 }
 
 static pg_noinline Datum
@@ -592,7 +604,8 @@ rf_decoder_next(RfDecoder *decoder, Datum *values, bool *isnull)
 				{
 					uint32		offset = vector_offset(vector, row);
 					uint32		header;
-					uint32		size = rf_batch_varlena(decoder->base, decoder->length, offset, &header);
+					uint32		size = rf_batch_varlena(decoder->base, decoder->length, offset,
+														&header);
 
 					if (size == 0)
 						bad_value(decoder, column);
@@ -610,9 +623,11 @@ rf_decoder_next(RfDecoder *decoder, Datum *values, bool *isnull)
 				{
 					uint32		offset = vector_offset(vector, row);
 					uint32		header;
-					uint32		size = rf_batch_varlena(decoder->base, decoder->length, offset, &header);
+					uint32		size = rf_batch_varlena(decoder->base, decoder->length, offset,
+														&header);
 
-					if (size == 0 || !rf_image_is_numeric(decoder->base + offset + header, size - header))
+					if (size == 0 ||
+						!rf_image_is_numeric(decoder->base + offset + header, size - header))
 						bad_value(decoder, column);
 					if (rf_number_may_exceed(decoder->base + offset + header, column->limit))
 						rf_decoder_check_limit(decoder, column - decoder->columns,

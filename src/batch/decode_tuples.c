@@ -98,8 +98,9 @@ rf_decoder_load_tuples(RfDecoder *decoder, const uint8 *batch, uint32 length)
 		{
 			DecodeType *type = &decoder->types[wanted->column];
 
-			if (!type->raw || !rf_same_image(attr->type, type->type) || attr->length != type->length ||
-				attr->align != type->align || attr->by_value != (type->raw_kind == RF_COLUMN_BYVAL))
+			if (!type->raw || !rf_same_image(attr->type, type->type) ||
+				attr->length != type->length || attr->align != type->align ||
+				attr->by_value != (type->raw_kind == RF_COLUMN_BYVAL))
 				rf_decoder_bad_batch(decoder, wanted->column,
 									 "its values are not images of the column's type");
 			wanted->attr = decoder->columns[wanted->column].attr;
@@ -277,7 +278,8 @@ walk(RfDecoder *decoder, const TupleMap *map, const RfTuple *tuple, uint32 first
 		if (wanted->column < 0)
 			continue;
 		isnull[wanted->attr] = false;
-		values[wanted->attr] = header == RF_HEADER_NONE ? read_fixed(decoder, wanted, tuple->bytes + at) :
+		values[wanted->attr] = header == RF_HEADER_NONE ?
+			read_fixed(decoder, wanted, tuple->bytes + at) :
 			read_varlena(decoder, wanted, tuple->bytes + at, size, header);
 	}
 }
@@ -321,7 +323,8 @@ walk_odd(RfDecoder *decoder, const TupleMap *map, const RfTuple *tuple, Datum *v
 		if (wanted->column < 0)
 			continue;
 		isnull[wanted->attr] = false;
-		values[wanted->attr] = header == RF_HEADER_NONE ? read_fixed(decoder, wanted, tuple->bytes + at) :
+		values[wanted->attr] = header == RF_HEADER_NONE ?
+			read_fixed(decoder, wanted, tuple->bytes + at) :
 			read_varlena(decoder, wanted, tuple->bytes + at, size, header);
 	}
 }

@@ -79,7 +79,8 @@ struct RfDecoder
 	uint32		row;
 	uint32		rows;
 	bool		fresh;			/* no row of it was read yet */
-	uint32		ascii_start;	/* all bytes from here to its end are ASCII; PG_UINT32_MAX: not known */
+	uint32		ascii_start;	/* all bytes from here to its end are ASCII; PG_UINT32_MAX: not
+								 * known */
 	uint32		ascii_wait;		/* so many batches are not looked at as a whole */
 	int			column_count;
 	DecodeColumn *columns;
@@ -104,13 +105,16 @@ struct RfDecoder
 };
 
 /* ERROR: column `column` of the batch (any other number: the batch) is invalid. */
-extern pg_noinline void rf_decoder_bad_batch(RfDecoder *decoder, uint32 column, const char *problem) __attribute__((noreturn));
+extern pg_noinline void rf_decoder_bad_batch(RfDecoder *decoder, uint32 column, const char *problem)
+			__attribute__((noreturn));
 
 /* ERROR unless these bytes are text in the database's encoding. */
-extern pg_noinline void rf_decoder_check_text(RfDecoder *decoder, int column, const uint8 *bytes, uint32 size);
+extern pg_noinline void rf_decoder_check_text(RfDecoder *decoder, int column, const uint8 *bytes,
+											  uint32 size);
 
 /* ERROR if a text or number is larger than its column's type modifier allows. */
-extern pg_noinline void rf_decoder_check_limit(RfDecoder *decoder, int column, const uint8 *payload, uint32 size);
+extern pg_noinline void rf_decoder_check_limit(RfDecoder *decoder, int column, const uint8 *payload,
+											   uint32 size);
 
 /*
  * May a number be larger? Its first digit to base 10000 counts as four, and what is no short number
@@ -122,7 +126,8 @@ rf_number_may_exceed(const uint8 *payload, uint32 limit)
 	uint16		word = rf_load16(payload);
 
 	return (word & 0xc000) != 0x8000 ||
-		((word & 0x40) == 0 && ((word & 0x3f) + 1u) * 4 > limit >> 16) || ((word >> 7) & 0x3fu) > (limit & 0xffff);
+		((word & 0x40) == 0 && ((word & 0x3f) + 1u) * 4 > limit >> 16) ||
+		((word >> 7) & 0x3fu) > (limit & 0xffff);
 }
 
 /* The operation that reads raw images of a type. */
@@ -151,7 +156,10 @@ rf_decode_raw_op(const DecodeType *type)
 		case RF_IMAGE_TIMESTAMP:
 			return OP_TIMESTAMP;
 		default:
-			return type->raw_width == 1 ? OP_1 : type->raw_width == 2 ? OP_2 : type->raw_width == 4 ? OP_4 : OP_8;
+			return type->raw_width == 1 ? OP_1 :
+				type->raw_width == 2 ? OP_2 :
+				type->raw_width == 4 ? OP_4 :
+				OP_8;
 	}
 }
 

@@ -48,7 +48,10 @@ choose_op(RfColumnKind kind, uint32 size)
 	switch (kind)
 	{
 		case RF_COLUMN_BYVAL:
-			return size == 1 ? RF_ENCODE_OP_1 : size == 2 ? RF_ENCODE_OP_2 : size == 4 ? RF_ENCODE_OP_4 : RF_ENCODE_OP_8;
+			return size == 1 ? RF_ENCODE_OP_1 :
+				size == 2 ? RF_ENCODE_OP_2 :
+				size == 4 ? RF_ENCODE_OP_4 :
+				RF_ENCODE_OP_8;
 		case RF_COLUMN_BYREF:
 			return size == 16 ? RF_ENCODE_OP_16 : RF_ENCODE_OP_REF;
 		case RF_COLUMN_VARLENA:
@@ -70,7 +73,8 @@ rf_encoder_create(TupleDesc desc, int column_count, const AttrNumber *attmap,
 	int			offsets = 0;
 
 	encoder->context = context;
-	encoder->scratch = AllocSetContextCreate(context, "rdma_fdw encoded values", ALLOCSET_DEFAULT_SIZES);
+	encoder->scratch = AllocSetContextCreate(context, "rdma_fdw encoded values",
+											 ALLOCSET_DEFAULT_SIZES);
 	encoder->column_count = column_count;
 	encoder->columns = palloc0(sizeof(RfEncodeColumn) * Max(column_count, 1));
 	encoder->conversions = palloc0(sizeof(RfEncodeConversion) * Max(column_count, 1));
@@ -148,7 +152,8 @@ rf_encoder_rows(RfEncoder *encoder)
 static uint64
 fixed_part(const RfEncoder *encoder, uint64 rows)
 {
-	uint64		bytes = sizeof(RfBatchHeader) + (uint64) encoder->column_count * sizeof(RfBatchColumn);
+	uint64		bytes = sizeof(RfBatchHeader) +
+		(uint64) encoder->column_count * sizeof(RfBatchColumn);
 
 	bytes += encoder->column_count * TYPEALIGN64(8, (rows + 7) / 8);
 	for (int i = 0; i < encoder->column_count; i++)
@@ -160,7 +165,8 @@ static void
 lay_out(RfEncoder *encoder, uint32 max_rows)
 {
 	uint32		bitmap = TYPEALIGN(8, (max_rows + 7) / 8);
-	uint8	   *at = encoder->base + sizeof(RfBatchHeader) + encoder->column_count * sizeof(RfBatchColumn);
+	uint8	   *at = encoder->base + sizeof(RfBatchHeader) +
+		encoder->column_count * sizeof(RfBatchColumn);
 
 	encoder->max_rows = max_rows;
 	memset(at, 0, (size_t) bitmap * encoder->column_count);
@@ -182,7 +188,8 @@ lay_out(RfEncoder *encoder, uint32 max_rows)
 void
 rf_encoder_begin(RfEncoder *encoder, void *buffer, uint32 capacity)
 {
-	double		per_row = encoder->fixed_width + encoder->column_count / 8.0 + encoder->heap_per_row;
+	double		per_row = encoder->fixed_width + encoder->column_count / 8.0 +
+		encoder->heap_per_row;
 	double		room = (double) capacity - fixed_part(encoder, 0);
 	uint32		rows;
 
@@ -434,7 +441,8 @@ static void
 close_gaps(RfEncoder *encoder)
 {
 	uint32		rows = encoder->rows;
-	uint8	   *at = encoder->base + sizeof(RfBatchHeader) + encoder->column_count * sizeof(RfBatchColumn);
+	uint8	   *at = encoder->base + sizeof(RfBatchHeader) +
+		encoder->column_count * sizeof(RfBatchColumn);
 	uint32		heap_start;
 
 	for (int i = 0; i < encoder->column_count; i++)

@@ -205,7 +205,8 @@ walk(RfEncoder *encoder, const RfHeapMap *map, const char *data, uint32 row)
 		if (encoder->columns[att->column].op == RF_ENCODE_OP_CONVERTED)
 		{
 			uint32		at = rf_store_converted(encoder, att->column,
-												fetch_att(value, att->by_value, att->length), &heap);
+												fetch_att(value, att->by_value, att->length),
+												&heap);
 
 			if (at == 0)
 				return false;
@@ -276,7 +277,8 @@ rf_encoder_add_tuples(RfEncoder *encoder, const HeapTupleHeader *tuples, int cou
 		count = walked;
 	}
 	for (int i = 0; i < map->fixed_count; i++)
-		copy_fixed(&encoder->columns[map->fixed[i].column], map->fixed[i].offset, data, first, count);
+		copy_fixed(&encoder->columns[map->fixed[i].column], map->fixed[i].offset, data, first,
+				   count);
 	encoder->rows += count;
 	return count;
 }

@@ -152,8 +152,8 @@ add_picked(RfEncodeColumn *column, const RfRows *rows, int i, const uint16 *numb
 
 /* Fixed-length values that are passed by reference. */
 static void
-add_referenced(RfEncodeColumn *column, const RfRows *rows, int i, const uint16 *numbers, uint32 first,
-			   uint32 count)
+add_referenced(RfEncodeColumn *column, const RfRows *rows, int i, const uint16 *numbers,
+			   uint32 first, uint32 count)
 {
 	const Datum *from = rows->values + i;
 	size_t		stride = rows->column_count;

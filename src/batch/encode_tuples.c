@@ -270,7 +270,8 @@ rf_tuples_has_room(const RfTupleWriter *writer)
 	/* Two entries: its line pointers and it; or one for a copy at the end. */
 	if (writer->entries > 0 && used_entries(writer) + 2 > writer->entries)
 		return false;
-	return writer->used + sizeof(RfTupleRun) + (MaxHeapTuplesPerPage + 1) * sizeof(uint32) + MAX_BETWEEN + BLCKSZ <=
+	return writer->used + sizeof(RfTupleRun) + (MaxHeapTuplesPerPage + 1) * sizeof(uint32) +
+		MAX_BETWEEN + BLCKSZ <=
 		writer->capacity;
 }
 
@@ -342,8 +343,8 @@ begin_run(RfTupleWriter *writer, uint32 base, int count, uint32 length)
  * before it.
  */
 static uint32 *
-box_stays(RfTupleWriter *writer, const char *page, const char *start, uint32 length, int count, uint32 *delta,
-		  uint32 *between)
+box_stays(RfTupleWriter *writer, const char *page, const char *start, uint32 length, int count,
+		  uint32 *delta, uint32 *between)
 {
 	uint32	   *items;
 
@@ -394,7 +395,8 @@ rf_tuples_add(RfTupleWriter *writer, const RfPageTuples *set, const RfTupleExten
 		uint32		delta = 0;
 
 		if (direct)
-			items = box_stays(writer, page, extent->start, TYPEALIGN(8, extent->box), count, &delta, &between);
+			items = box_stays(writer, page, extent->start, TYPEALIGN(8, extent->box), count, &delta,
+							  &between);
 		else
 		{
 			data = begin_run(writer, extent->start - page, count, extent->box);
@@ -556,7 +558,8 @@ rf_tuples_stride(RfTupleWriter *writer, const RfPageTuples *set, const RfTupleSt
 	items = (uint32 *) (writer->base + writer->own + sizeof(run));
 	for (int i = 0; i < count; i++)
 	{
-		uint32		place = ((const char *) tuples[i] + RF_TUPLE_SKIPPED - stride->start) / stride->stride;
+		uint32		place = ((const char *) tuples[i] + RF_TUPLE_SKIPPED - stride->start) /
+		stride->stride;
 
 		items[i] = RF_ITEM(place * stride->element, lengths[i]);
 	}
@@ -605,7 +608,8 @@ rf_tuples_look(const RfTupleWriter *writer, Page page, RfTupleExtent *extent)
 }
 
 uint32
-rf_tuples_add_page(RfTupleWriter *writer, Page page, int rows, const RfTupleExtent *extent, bool direct)
+rf_tuples_add_page(RfTupleWriter *writer, Page page, int rows, const RfTupleExtent *extent,
+				   bool direct)
 {
 	const ItemIdData *from = ((PageHeader) page)->pd_linp;
 	int			count = PageGetMaxOffsetNumber(page);
@@ -617,7 +621,8 @@ rf_tuples_add_page(RfTupleWriter *writer, Page page, int rows, const RfTupleExte
 		items = box_stays(writer, page, extent->start, extent->box, count, &delta, &between);
 	else
 	{
-		uint8	   *data = begin_run(writer, extent->start - (const char *) page, count, extent->box);
+		uint8	   *data = begin_run(writer, extent->start - (const char *) page, count,
+									 extent->box);
 
 		memcpy(data, extent->start, extent->box);
 		items = (uint32 *) (data - TYPEALIGN(8, count * sizeof(uint32)));
@@ -629,7 +634,9 @@ rf_tuples_add_page(RfTupleWriter *writer, Page page, int rows, const RfTupleExte
 	{
 		/* Line pointers that are not normal hold no offset and do not count. */
 		for (int i = 0; i < count; i++)
-			items[i] = ItemIdIsNormal(&from[i]) ? RF_ITEM(ItemIdGetOffset(&from[i]) + delta, ItemIdGetLength(&from[i])) : 0;
+			items[i] = ItemIdIsNormal(&from[i]) ?
+				RF_ITEM(ItemIdGetOffset(&from[i]) + delta, ItemIdGetLength(&from[i])) :
+				0;
 	}
 	return between;
 }

@@ -159,10 +159,12 @@ is_array(const RfImage *image, const Bytes *bytes)
 		return false;
 
 	/*
-	 * Nothing may follow the last one: functions that concatenate arrays would take it for an item.
+	 * Nothing may follow the last one: functions that concatenate arrays would take it for an
+	 * item.
 	 */
 	if (nulls == 0 && image->element_length > 0 && takes_any_bytes(image->element))
-		return offset + items * align_up(image->element_length, image->element_align) == bytes->length;
+		return offset + items * align_up(image->element_length, image->element_align) ==
+			bytes->length;
 	for (uint64_t i = 0; i < items; i++)
 	{
 		/* Here a set bit is a value. */
@@ -430,7 +432,8 @@ is_multirange(const RfImage *image, const Bytes *bytes)
 		Bound		lower;
 		Bound		upper;
 
-		if (!pass_range(image, bytes, &offset, bytes->length, get8(bytes, flags + i), &lower, &upper))
+		if (!pass_range(image, bytes, &offset, bytes->length, get8(bytes, flags + i), &lower,
+						&upper))
 			return false;
 
 		/* There must be a gap between two of them. */
@@ -467,7 +470,8 @@ is_multirange(const RfImage *image, const Bytes *bytes)
 #define JSONB_OBJECT		0x20000000
 #define JSONB_LIST			0x40000000
 
-static bool is_container(const RfImage *image, const Bytes *bytes, uint64_t offset, uint64_t end, int depth);
+static bool is_container(const RfImage *image, const Bytes *bytes, uint64_t offset, uint64_t end,
+						 int depth);
 
 /* An entry's value that is not a container, in bytes [at, end). */
 static bool
@@ -557,7 +561,8 @@ is_container(const RfImage *image, const Bytes *bytes, uint64_t offset, uint64_t
 		}
 		if (type == 0x50000000)
 		{
-			if ((header & JSONB_SCALAR) || !is_container(image, bytes, align_up(at, 4), stop, depth + 1))
+			if ((header & JSONB_SCALAR) ||
+				!is_container(image, bytes, align_up(at, 4), stop, depth + 1))
 				return false;
 		}
 		else if (!is_scalar(image, bytes, type, at, stop))

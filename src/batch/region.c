@@ -35,7 +35,8 @@ region_bytes(const RfNcr *region)
 
 	if (region->kind != RF_NCR_POINTERS)
 		return rf_ncr_rows(region) * rf_ncr_row_bytes(region, region->width);
-	for (uint32_t row = rf_ncr_next_row(region, 0); row < region->count; row = rf_ncr_next_row(region, row + 1))
+	for (uint32_t row = rf_ncr_next_row(region, 0); row < region->count;
+		 row = rf_ncr_next_row(region, row + 1))
 		bytes += rf_ncr_row_bytes(region, rf_ncr_pointer(region, row).length);
 	return bytes;
 }
@@ -55,7 +56,10 @@ rf_ncr_set_bytes(const RfNcrSet *set)
 void
 rf_ncr_begin(RfNcrCursor *cursor, const RfNcrSet *set)
 {
-	*cursor = (RfNcrCursor) {.set = *set};
+	*cursor = (RfNcrCursor)
+	{
+		.set = *set
+	};
 	if (set->count > 0)
 		cursor->row = rf_ncr_next_row(&set->regions[0], 0);
 }
@@ -80,7 +84,9 @@ run_end(const RfNcr *region, uint32_t row)
 	return row < region->count ? row : region->count;
 }
 
-/* The next piece of the description: a row's part of one region, or one field of it. May be empty. */
+/*
+ * The next piece of the description: a row's part of one region, or one field of it. May be empty.
+ */
 static bool
 next_piece(RfNcrCursor *cursor, RfNcrPiece *piece)
 {

@@ -3,7 +3,8 @@
  */
 #include "region_int.h"
 
-static inline __attribute__((always_inline)) uint8_t *
+static inline __attribute__((always_inline))
+uint8_t *
 copy_elements(uint8_t *to, const uint8_t *from, size_t width, size_t stride, uint32_t count)
 {
 	for (uint32_t i = 0; i < count; i++, from += stride, to += width)
@@ -81,11 +82,13 @@ copy_region(uint8_t *to, const RfNcr *region)
 			return to + (size_t) region->count * region->width;
 		}
 		if (region->stride == region->width)
-			return to + rf_mask_gather(to, region->base, region->width, region->rows, region->count);
+			return to +
+				rf_mask_gather(to, region->base, region->width, region->rows, region->count);
 		if (region->rows == NULL)
 			return copy_strided(to, region);
 	}
-	for (uint32_t row = rf_ncr_next_row(region, 0); row < region->count; row = rf_ncr_next_row(region, row + 1))
+	for (uint32_t row = rf_ncr_next_row(region, 0); row < region->count;
+		 row = rf_ncr_next_row(region, row + 1))
 		to = copy_row(to, region, row);
 	return to;
 }
@@ -108,7 +111,8 @@ rf_ncr_pack(const RfNcrSet *set, void *to, uint64_t room)
 	{
 		const RfNcr *first = &set->regions[0];
 
-		for (uint32_t row = rf_ncr_next_row(first, 0); row < first->count; row = rf_ncr_next_row(first, row + 1))
+		for (uint32_t row = rf_ncr_next_row(first, 0); row < first->count;
+			 row = rf_ncr_next_row(first, row + 1))
 			for (uint32_t i = 0; i < set->count; i++)
 				out = copy_row(out, &set->regions[i], row);
 	}

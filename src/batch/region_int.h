@@ -19,13 +19,16 @@ rf_ncr_pointer(const RfNcr *region, uint32_t row)
 	switch (region->format)
 	{
 		case RF_POINTER_16:
-			memcpy(pair, (const uint8_t *) region->pointers + (size_t) row * sizeof(pair), sizeof(pair));
+			memcpy(pair, (const uint8_t *) region->pointers + (size_t) row * sizeof(pair),
+				   sizeof(pair));
 			return (RfPointer) {pair[0], pair[1]};
 		case RF_POINTER_ITEM:
-			memcpy(&item, (const uint8_t *) region->pointers + (size_t) row * sizeof(item), sizeof(item));
+			memcpy(&item, (const uint8_t *) region->pointers + (size_t) row * sizeof(item),
+				   sizeof(item));
 			return (RfPointer) {item & 0x7fff, item >> 17};
 		default:
-			memcpy(&pointer, (const uint8_t *) region->pointers + (size_t) row * sizeof(pointer), sizeof(pointer));
+			memcpy(&pointer, (const uint8_t *) region->pointers + (size_t) row * sizeof(pointer),
+				   sizeof(pointer));
 			return pointer;
 	}
 }

@@ -23,7 +23,8 @@
  */
 #define FEW		12
 
-static inline __attribute__((always_inline)) uint32_t
+static inline __attribute__((always_inline))
+uint32_t
 count_bits(const uint64_t *mask, uint32_t count)
 {
 	uint32_t	selected = 0;
@@ -36,7 +37,8 @@ count_bits(const uint64_t *mask, uint32_t count)
 }
 
 /* The elements of one word, one by one. Inlined with a constant width it is a load and a store. */
-static inline __attribute__((always_inline)) uint8_t *
+static inline __attribute__((always_inline))
+uint8_t *
 move_each(uint8_t *to, const uint8_t *from, size_t width, uint64_t bits)
 {
 	while (bits != 0)
@@ -69,7 +71,8 @@ move_runs(uint8_t *to, const uint8_t *from, size_t width, uint64_t bits)
 typedef uint8_t *(*MoveWord) (uint8_t *to, const uint8_t *from, uint64_t bits);
 
 static inline __attribute__((always_inline)) size_t
-gather(uint8_t *to, const uint8_t *from, size_t width, const uint64_t *mask, uint32_t count, MoveWord move)
+gather(uint8_t *to, const uint8_t *from, size_t width, const uint64_t *mask, uint32_t count,
+	   MoveWord move)
 {
 	uint8_t    *begin = to;
 	uint8_t    *end = to;
@@ -116,7 +119,8 @@ move_1(uint8_t *to, const uint8_t *from, uint64_t bits)
 	{
 		__m128i		order = _mm_loadl_epi64((const __m128i *) &places[bits & 255]);
 
-		_mm_storel_epi64((__m128i *) to, _mm_shuffle_epi8(_mm_loadl_epi64((const __m128i *) from), order));
+		_mm_storel_epi64((__m128i *) to,
+						 _mm_shuffle_epi8(_mm_loadl_epi64((const __m128i *) from), order));
 		to += __builtin_popcountll(bits & 255);
 	}
 	return to;
@@ -127,11 +131,14 @@ move_2(uint8_t *to, const uint8_t *from, uint64_t bits)
 {
 	for (int i = 0; i < 8; i++, from += 16, bits >>= 8)
 	{
-		__m128i		order = _mm_cvtepu8_epi16(_mm_loadl_epi64((const __m128i *) &places[bits & 255]));
+		__m128i		order = _mm_cvtepu8_epi16(
+											  _mm_loadl_epi64((const __m128i *) &places[bits & 255]));
 
 		/* Element k is bytes 2k and 2k + 1. */
-		order = _mm_add_epi16(_mm_mullo_epi16(order, _mm_set1_epi16(0x0202)), _mm_set1_epi16(0x0100));
-		_mm_storeu_si128((__m128i *) to, _mm_shuffle_epi8(_mm_loadu_si128((const __m128i *) from), order));
+		order = _mm_add_epi16(_mm_mullo_epi16(order, _mm_set1_epi16(0x0202)),
+							  _mm_set1_epi16(0x0100));
+		_mm_storeu_si128((__m128i *) to,
+						 _mm_shuffle_epi8(_mm_loadu_si128((const __m128i *) from), order));
 		to += 2 * __builtin_popcountll(bits & 255);
 	}
 	return to;
@@ -145,8 +152,10 @@ move_4_ssse3(uint8_t *to, const uint8_t *from, uint64_t bits)
 		__m128i		order = _mm_cvtepu8_epi32(_mm_cvtsi32_si128((int) places[bits & 15]));
 
 		/* Element k is bytes 4k to 4k + 3. */
-		order = _mm_add_epi32(_mm_mullo_epi32(order, _mm_set1_epi32(0x04040404)), _mm_set1_epi32(0x03020100));
-		_mm_storeu_si128((__m128i *) to, _mm_shuffle_epi8(_mm_loadu_si128((const __m128i *) from), order));
+		order = _mm_add_epi32(_mm_mullo_epi32(order, _mm_set1_epi32(0x04040404)),
+							  _mm_set1_epi32(0x03020100));
+		_mm_storeu_si128((__m128i *) to,
+						 _mm_shuffle_epi8(_mm_loadu_si128((const __m128i *) from), order));
 		to += 4 * __builtin_popcountll(bits & 15);
 	}
 	return to;
@@ -157,9 +166,11 @@ move_4_avx2(uint8_t *to, const uint8_t *from, uint64_t bits)
 {
 	for (int i = 0; i < 8; i++, from += 32, bits >>= 8)
 	{
-		__m256i		order = _mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *) &places[bits & 255]));
+		__m256i		order = _mm256_cvtepu8_epi32(
+												 _mm_loadl_epi64((const __m128i *) &places[bits & 255]));
 
-		_mm256_storeu_si256((__m256i *) to,
+		_mm256_storeu_si256(
+							(__m256i *) to,
 							_mm256_permutevar8x32_epi32(_mm256_loadu_si256((const __m256i *) from), order));
 		to += 4 * __builtin_popcountll(bits & 255);
 	}
@@ -175,8 +186,10 @@ move_8(uint8_t *to, const uint8_t *from, uint64_t bits)
 
 		/* Element k is the words 2k and 2k + 1. */
 		order = _mm256_add_epi32(order, order);
-		order = _mm256_or_si256(order, _mm256_slli_epi64(_mm256_add_epi64(order, _mm256_set1_epi64x(1)), 32));
-		_mm256_storeu_si256((__m256i *) to,
+		order = _mm256_or_si256(
+								order, _mm256_slli_epi64(_mm256_add_epi64(order, _mm256_set1_epi64x(1)), 32));
+		_mm256_storeu_si256(
+							(__m256i *) to,
 							_mm256_permutevar8x32_epi32(_mm256_loadu_si256((const __m256i *) from), order));
 		to += 8 * __builtin_popcountll(bits & 15);
 	}
@@ -241,7 +254,8 @@ best_vectors(void)
 	__builtin_cpu_init();
 	if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi"))
 		return VECTORS_AVX2;
-	if (__builtin_cpu_supports("ssse3") && __builtin_cpu_supports("sse4.1") && __builtin_cpu_supports("popcnt"))
+	if (__builtin_cpu_supports("ssse3") && __builtin_cpu_supports("sse4.1") &&
+		__builtin_cpu_supports("popcnt"))
 		return VECTORS_SSSE3;
 #endif
 	return VECTORS_PLAIN;
@@ -327,6 +341,7 @@ rf_mask_gather(void *to, const void *from, uint32_t width, const uint64_t *mask,
 	if (width == 0)
 		return 0;
 	for (size_t word = 0; word < RF_MASK_WORDS(count); word++)
-		out = move_runs(out, (const uint8_t *) from + word * 64 * width, width, rf_mask_word(mask, count, word));
+		out = move_runs(out, (const uint8_t *) from + word * 64 * width, width,
+						rf_mask_word(mask, count, word));
 	return (size_t) (out - (uint8_t *) to);
 }

@@ -28,7 +28,8 @@ by_length(const float *at, double length)
 		return at[0];
 	while (i < RF_COST_LENGTHS - 1 && length > rf_cost_lengths[i])
 		i++;
-	return at[i - 1] + (at[i] - at[i - 1]) * (length - rf_cost_lengths[i - 1]) / (rf_cost_lengths[i] - rf_cost_lengths[i - 1]);
+	return at[i - 1] + (at[i] - at[i - 1]) * (length - rf_cost_lengths[i - 1]) /
+		(rf_cost_lengths[i] - rf_cost_lengths[i - 1]);
 }
 
 /* The measured gap below this one, and the fraction of the distance to the next. */
@@ -58,8 +59,8 @@ by_both(const float (*at)[RF_COST_LENGTHS], double gap, double length)
 }
 
 RfRegionMode
-rf_region_choose(const RfRegionCosts *costs, RfRegionMode mode, int max_sge, const RfRegionShape *shape,
-				 RfRegionEstimate *estimate)
+rf_region_choose(const RfRegionCosts *costs, RfRegionMode mode, int max_sge,
+				 const RfRegionShape *shape, RfRegionEstimate *estimate)
 {
 	double		fragments = (double) shape->fragments;
 	double		rows = shape->rows == 0 ? 1 : (double) shape->rows;
@@ -95,14 +96,18 @@ rf_region_choose(const RfRegionCosts *costs, RfRegionMode mode, int max_sge, con
 	e.copy = fmax(e.copy, useful * costs->byte);
 
 	/* Packed rows cost the reader the same on each way. */
-	e.copy += packed + costs->request + (double) shape->mask_words * costs->select + useful * costs->wire;
-	e.gather = fragments * by_both(costs->gather, gaps / fragments, fmin(useful / fragments, longest)) +
-		fmax(useful - fragments * longest, 0) * costs->byte +
-		ceil(fragments / (max_sge < 1 ? 1 : max_sge)) * costs->request +
-		packed + (double) shape->mask_words * costs->select + useful * costs->wire;
+	e.copy += packed + costs->request + (double) shape->mask_words * costs->select +
+		useful * costs->wire;
+	e.gather = fragments *
+		by_both(costs->gather, gaps / fragments, fmin(useful / fragments, longest)) +
+			fmax(useful - fragments * longest, 0) * costs->byte +
+			ceil(fragments / (max_sge < 1 ? 1 : max_sge)) * costs->request + packed +
+			(double) shape->mask_words * costs->select + useful * costs->wire;
 	if (shape->strided > 0 && costs->strided[0][0] > 0)
-		e.strided = fmax(fragments * by_both(costs->strided, gaps / fragments, useful / fragments), useful * costs->byte) +
-			(double) shape->strided * costs->entry + costs->request + packed + useful * costs->wire;
+		e.strided = fmax(fragments * by_both(costs->strided, gaps / fragments, useful / fragments),
+						 useful * costs->byte) +
+			(double) shape->strided * costs->entry + costs->request + packed +
+			useful * costs->wire;
 	if (e.strided == 0 && mode == RF_REGION_STRIDED)
 		mode = RF_REGION_COPY;
 	read = by_both(costs->read, gaps / rows, row);
@@ -117,7 +122,8 @@ rf_region_choose(const RfRegionCosts *costs, RfRegionMode mode, int max_sge, con
 	{
 		if (e.box <= e.copy)
 			best = RF_REGION_BOX;
-		if (max_sge >= 2 && costs->gather[0][0] > 0 && e.gather <= (best == RF_REGION_BOX ? e.box : e.copy))
+		if (max_sge >= 2 && costs->gather[0][0] > 0 &&
+			e.gather <= (best == RF_REGION_BOX ? e.box : e.copy))
 			best = RF_REGION_GATHER;
 		if (e.strided > 0 && e.strided < rf_region_cost(&e, best))
 			best = RF_REGION_STRIDED;
@@ -130,9 +136,9 @@ rf_region_choose(const RfRegionCosts *costs, RfRegionMode mode, int max_sge, con
 
 /* ---------- measuring ---------- */
 
-#define AREA		(1u << 20)		/* bytes that are read: larger than the nearest cache */
+#define AREA		(1u << 20)	/* bytes that are read: larger than the nearest cache */
 #define WORDS		1024
-#define TIMES		7				/* the best of so many: disturbances only add */
+#define TIMES		7			/* the best of so many: disturbances only add */
 
 static double
 now_ns(void)
@@ -166,7 +172,7 @@ skim(const uint8_t *from, uint32_t stride, uint32_t rows)
 static inline void
 keep(void *memory, uint64_t made)
 {
-	__asm__ volatile("" : : "r"(memory), "r"(made) : "memory");
+	__asm__ volatile (""::"r" (memory), "r"(made):"memory");
 }
 
 bool
@@ -191,7 +197,8 @@ rf_region_measure(RfRegionCosts *costs)
 		{
 			int			g = k / RF_COST_LENGTHS;
 			int			l = k % RF_COST_LENGTHS;
-			uint32_t	stride = (uint32_t) rf_cost_lengths[l] + (g == 0 ? 0 : (uint32_t) rf_cost_gaps[g]);
+			uint32_t	stride = (uint32_t) rf_cost_lengths[l] +
+				(g == 0 ? 0 : (uint32_t) rf_cost_gaps[g]);
 			uint32_t	rows = AREA / stride < 8192 ? AREA / stride : 8192;
 
 			/* The first rounds bring into the caches what the other measurements evicted. */
@@ -239,7 +246,8 @@ rf_region_measure(RfRegionCosts *costs)
 				for (uint64_t bits = mask[k]; bits != 0; bits &= bits - 1)
 					sum += area[(k * 64 + __builtin_ctzll(bits)) * 4];
 			keep(area, sum);
-			costs->pick = fminf(costs->pick, (float) ((now_ns() - begin) / rf_mask_count(mask, WORDS * 64)));
+			costs->pick = fminf(costs->pick,
+								(float) ((now_ns() - begin) / rf_mask_count(mask, WORDS * 64)));
 		}
 		if (half)
 			costs->shuffle = (float) fmax(best - costs->select, 0);

@@ -388,8 +388,8 @@ rf_rows_divide(const uint16 *places, uint32 count, int destinations, uint16 *num
 	uint32		start = 0;
 
 	/*
-	 * Two halves at once, each with counters of its own, since incrementing the same one twice in a
-	 * row stalls: first they count, then they are the positions of the next numbers.
+	 * Two halves at once, each with counters of its own, since incrementing the same one twice in
+	 * a row stalls: first they count, then they are the positions of the next numbers.
 	 */
 	memset(starts, 0, destinations * sizeof(uint32));
 	memset(counts, 0, destinations * sizeof(uint32));

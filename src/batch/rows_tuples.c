@@ -91,7 +91,8 @@ rf_rows_map(TupleDesc desc, const RfRows *rows)
 	} while (0)
 
 static void
-read_fixed(RfRows *rows, const FixedColumn *fixed, const char *const *data, uint32 first, uint32 count)
+read_fixed(RfRows *rows, const FixedColumn *fixed, const char *const *data, uint32 first,
+		   uint32 count)
 {
 	const RfRowsColumn *column = &rows->columns[fixed->column];
 	size_t		stride = rows->column_count;
@@ -163,7 +164,8 @@ walk(RfRows *rows, int first, uint32 offset, const HeapTupleHeaderData *tuple, b
 		const char *value;
 		Size		bytes;
 
-		if (has_nulls && (tuple->t_infomask & HEAP_HASNULL) != 0 && att_isnull(attr - map->attrs, tuple->t_bits))
+		if (has_nulls && (tuple->t_infomask & HEAP_HASNULL) != 0 &&
+			att_isnull(attr - map->attrs, tuple->t_bits))
 		{
 			if (attr->column >= 0)
 				note_null(rows, row, attr->column);
@@ -245,7 +247,8 @@ rf_rows_find_pending(RfRows *rows)
 			plain++;
 		if (plain > first)
 			find_plain(rows, first, plain);
-		for (first = plain; first < end && !is_plain(rows->tuples[first], rows->map->natts); first++)
+		for (first = plain; first < end && !is_plain(rows->tuples[first], rows->map->natts);
+			 first++)
 			walk(rows, 0, 0, rows->tuples[first], true, first);
 	}
 	rows->found = end;

@@ -118,6 +118,7 @@ rf_type_is_raw(Oid type, bool *text)
 			return get_typlen(type) != -2;
 		case TYPTYPE_RANGE:
 		case TYPTYPE_MULTIRANGE:
+
 			/*
 			 * Their images hold the range type's OID, and built-in ranges are over built-in types
 			 * without text.
@@ -177,8 +178,10 @@ is_binary(Oid type)
 	switch (typtype)
 	{
 		case TYPTYPE_BASE:
+
 			/*
-			 * Their receive functions reject empty ones (tsquery's since 17, though it sends them).
+			 * Their receive functions reject empty ones (tsquery's since 17, though it sends
+			 * them).
 			 */
 			if (type == INT2VECTOROID || type == OIDVECTOROID || type == TSQUERYOID)
 				return false;
@@ -203,7 +206,8 @@ is_binary(Oid type)
 			{
 				Form_pg_attribute att = TupleDescAttr(desc, i);
 
-				good = att->attisdropped || (IS_BUILT_IN(att->atttypid) && is_binary(att->atttypid));
+				good = att->attisdropped ||
+					(IS_BUILT_IN(att->atttypid) && is_binary(att->atttypid));
 			}
 			ReleaseTupleDesc(desc);
 			return good;
@@ -232,7 +236,8 @@ same_name(Oid type, const char *name)
 }
 
 RfCoding
-rf_coding_choose(Form_pg_attribute att, const RfStreamColumn *wanted, uint32 flags, bool same_encoding)
+rf_coding_choose(Form_pg_attribute att, const RfStreamColumn *wanted, uint32 flags,
+				 bool same_encoding)
 {
 	RfCoding	coding;
 	int32		typmod = att->atttypmod;

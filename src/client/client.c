@@ -30,7 +30,7 @@
 #include "shmem/peer_table.h"
 
 #define RF_RESTART_WAIT_MS	5000	/* an engine that was ended is back by then */
-#define RF_RETURN_CHECK_MS	50		/* how often to look whether another node's engine has come back */
+#define RF_RETURN_CHECK_MS	50	/* how often to look whether another node's engine has come back */
 
 void
 rf_raise(const RfError *error, int peer)
@@ -48,7 +48,8 @@ rf_raise(const RfError *error, int peer)
 
 		/* of one that connected to us we do not know it */
 		if (entry->port != 0)
-			snprintf(node, sizeof(node), "The other node is %.127s, port %u of its engine.", entry->host, entry->port);
+			snprintf(node, sizeof(node), "The other node is %.127s, port %u of its engine.",
+					 entry->host, entry->port);
 		else
 			snprintf(node, sizeof(node), "The other node is %.127s.", entry->host);
 	}
@@ -74,8 +75,10 @@ rf_engine_require(void)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("rdma_fdw must be loaded by shared_preload_libraries"),
-				 errhint("Add this line to postgresql.conf and restart the server: shared_preload_libraries = '%s%srdma_fdw'",
-						 others ? others : "", others && others[0] ? ", " : "")));
+				 errhint("Add this line to postgresql.conf and restart the server: "
+						 "shared_preload_libraries = '%s%srdma_fdw'",
+						 others ? others : "",
+						 others && others[0] ? ", " : "")));
 	}
 
 	/* An engine that was terminated is started again at once; that is worth a moment. */
@@ -87,8 +90,10 @@ rf_engine_require(void)
 			ereport(ERROR,
 					(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 					 errmsg("the rdma_fdw engine is not running"),
-					 errhint("The server log says why. The engine needs a free slot of max_worker_processes, and the port of rdma_fdw.engine_port.")));
-		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, 20, PG_WAIT_EXTENSION);
+					 errhint("The server log says why. The engine needs a free slot of "
+							 "max_worker_processes, and the port of rdma_fdw.engine_port.")));
+		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, 20,
+						 PG_WAIT_EXTENSION);
 		ResetLatch(MyLatch);
 		CHECK_FOR_INTERRUPTS();
 	}
@@ -130,13 +135,16 @@ resolve(const char *host, RfAddressFilter allowed, char *list, size_t size, RfEr
 	rc = getaddrinfo(host, NULL, &hints, &found);
 	if (rc != 0)
 		return rf_error(error, RF_ERROR_NOT_CONNECTED, NULL,
-						"The name comes from the server's option host, or from rdma_fdw.engine_address of that node.",
-						"could not translate host name \"%s\" to an address: %s", host, gai_strerror(rc));
+						"The name comes from the server's option host, or from "
+						"rdma_fdw.engine_address of that node.",
+						"could not translate host name \"%s\" to an address: %s", host,
+						gai_strerror(rc));
 	for (one = found; one != NULL; one = one->ai_next)
 	{
 		char		text[64];
 
-		if (getnameinfo(one->ai_addr, one->ai_addrlen, text, sizeof(text), NULL, 0, NI_NUMERICHOST) != 0)
+		if (getnameinfo(one->ai_addr, one->ai_addrlen, text, sizeof(text), NULL, 0,
+						NI_NUMERICHOST) != 0)
 			continue;
 		if (allowed != NULL && !allowed(one->ai_addr, one->ai_addrlen))
 			strlcpy(refused, text, sizeof(refused));
@@ -151,20 +159,24 @@ resolve(const char *host, RfAddressFilter allowed, char *list, size_t size, RfEr
 	if (list[0] == '\0' && refused[0] != '\0')
 		ereport(ERROR,
 				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
-				 errmsg("this node's engine may not connect to %s", refused),
-				 errdetail("A statement over several nodes asked for it; rdma_fdw.exchange_hosts does not list the address."),
-				 errhint("If that is a node that this one shall exchange rows with, add its address or network to rdma_fdw.exchange_hosts in the configuration of this node.")));
+				 errmsg("this node's engine may not connect to %s",
+						refused),
+				 errdetail("A statement over several nodes asked for it; rdma_fdw.exchange_hosts "
+						   "does not list the address."),
+				 errhint("If that is a node that this one shall exchange rows with, add its "
+						 "address or network to rdma_fdw.exchange_hosts in the configuration of "
+						 "this node.")));
 	return true;
 }
 
 /*
- * The secret of a token, between this node's engine and that of another one, which has that key. Only
- * the engine with the private key will be able to use it, so the key has to be the node's.
+ * The secret of a token, between this node's engine and that of another one, which has that key.
+ * Only the engine with the private key will be able to use it, so the key has to be the node's.
  */
 static void
-agree(const RfNodeId *other, const uint8_t other_key[RF_KEY_SIZE], const uint8_t id[RF_TOKEN_ID_SIZE],
-	  const uint8_t initiator[RF_KEY_SIZE], const uint8_t acceptor[RF_KEY_SIZE],
-	  uint8_t secret[RF_TOKEN_SIZE])
+agree(const RfNodeId *other, const uint8_t other_key[RF_KEY_SIZE],
+	  const uint8_t id[RF_TOKEN_ID_SIZE], const uint8_t initiator[RF_KEY_SIZE],
+	  const uint8_t acceptor[RF_KEY_SIZE], uint8_t secret[RF_TOKEN_SIZE])
 {
 	RfNodeId	owner;
 
@@ -172,7 +184,8 @@ agree(const RfNodeId *other, const uint8_t other_key[RF_KEY_SIZE], const uint8_t
 		ereport(ERROR,
 				(errcode(ERRCODE_PROTOCOL_VIOLATION),
 				 errmsg("the other node does not have the identity that it claims"),
-				 errdetail("A node's identity is a hash of its engine's key, and this is another engine's key.")));
+				 errdetail("A node's identity is a hash of its engine's key, and this is another "
+						   "engine's key.")));
 	if (!rf_key_agree(rf_shared->private_key, other_key, id, initiator, acceptor, secret))
 		ereport(ERROR,
 				(errcode(ERRCODE_PROTOCOL_VIOLATION),
@@ -261,13 +274,15 @@ wait_for_entry(int index, uint32_t attempt, TimestampTz start, bool *same, RfErr
 
 			state = atomic_load(&peer->state);
 			if (peer->attempt != attempt || atomic_load(&rf_shared->engine_pid) == 0 ||
-				(state != RF_PEER_CLAIMED && state != RF_PEER_REQUESTED && state != RF_PEER_CONNECTING))
+				(state != RF_PEER_CLAIMED && state != RF_PEER_REQUESTED &&
+				 state != RF_PEER_CONNECTING))
 				break;
-			left = rf_connect_timeout - TimestampDifferenceMilliseconds(start, GetCurrentTimestamp());
+			left = rf_connect_timeout -
+				TimestampDifferenceMilliseconds(start, GetCurrentTimestamp());
 			if (left <= 0)
 				break;
 			(void) ConditionVariableTimedSleep(&rf_wait_points->peer[index], Min(left, 1000),
-												connect_wait_event());
+											   connect_wait_event());
 		}
 		*same = peer->attempt == attempt;
 		*error = peer->error;
@@ -308,7 +323,8 @@ rf_peer_connect(const char *host, const RfHelloReply *hello, RfAddressFilter all
 
 	*spent = false;
 	rf_engine_require();
-	if (!resolve(hello->address[0] ? hello->address : host, allowed, addresses, sizeof(addresses), error))
+	if (!resolve(hello->address[0] ? hello->address : host, allowed, addresses, sizeof(addresses),
+				 error))
 		return RF_NO_PEER;
 
 	for (;;)
@@ -322,16 +338,23 @@ rf_peer_connect(const char *host, const RfHelloReply *hello, RfAddressFilter all
 		if (index == RF_NO_PEER && !may_claim)
 		{
 			*spent = true;
-			(void) rf_error(error, RF_ERROR_NOT_CONNECTED,
-							"The engine of this node stopped, or the other one ended the connection at once.", NULL,
-							"the connection attempt to the engine of node \"%s\" was given up", host);
+			(void) rf_error(
+							error, RF_ERROR_NOT_CONNECTED,
+							"The engine of this node stopped, or the other one ended the "
+							"connection at once.",
+							NULL,
+							"the connection attempt to the engine of node \"%s\" was given up",
+							host);
 			return RF_NO_PEER;
 		}
 		if (index == RF_NO_PEER)
 			ereport(ERROR,
 					(errcode(ERRCODE_INSUFFICIENT_RESOURCES),
-					 errmsg("no engine connection to node \"%s\" can be made", host),
-					 errdetail("At most %d nodes can be connected at one time, and the node must have issued a token.", RF_MAX_PEERS)));
+					 errmsg("no engine connection to node \"%s\" can be made",
+							host),
+					 errdetail("At most %d nodes can be connected at one time, and the node must "
+							   "have issued a token.",
+							   RF_MAX_PEERS)));
 		if (claimed)
 		{
 			may_claim = false;	/* the token may be used once */
@@ -361,9 +384,11 @@ rf_peer_connect(const char *host, const RfHelloReply *hello, RfAddressFilter all
 			char		detail[sizeof(error->detail)];
 			char		hint[sizeof(error->hint)];
 
-			snprintf(detail, sizeof(detail), "Its engine should answer at %s, port %u.", addresses, hello->port);
+			snprintf(detail, sizeof(detail), "Its engine should answer at %s, port %u.", addresses,
+					 hello->port);
 			snprintf(hint, sizeof(hint),
-					 "See that the port is not blocked by a firewall; rdma_fdw.engine_port fixes it, rdma_fdw.connect_timeout is %d ms.",
+					 "See that the port is not blocked by a firewall; rdma_fdw.engine_port fixes "
+					 "it, rdma_fdw.connect_timeout is %d ms.",
 					 rf_connect_timeout);
 			(void) rf_error(error, RF_ERROR_NOT_CONNECTED, detail, hint,
 							"timeout while the engine connects to node \"%s\"", host);
@@ -422,8 +447,8 @@ rf_peer_wait(const RfNodeId *node, bool producer_side)
 		else
 		{
 			/* Its engine is stopped, say, and its backends do not know yet. It may come back. */
-			(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, RF_RETURN_CHECK_MS,
-							 connect_wait_event());
+			(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
+							 RF_RETURN_CHECK_MS, connect_wait_event());
 			ResetLatch(MyLatch);
 		}
 		CHECK_FOR_INTERRUPTS();
@@ -433,8 +458,8 @@ rf_peer_wait(const RfNodeId *node, bool producer_side)
 /* ---------- tokens ---------- */
 
 /*
- * How many of `total` places in shared memory the current role may have: what an ordinary role takes
- * must not keep others from working.
+ * How many of `total` places in shared memory the current role may have: what an ordinary role
+ * takes must not keep others from working.
  */
 uint32
 rf_role_limit(uint32 total)
@@ -453,8 +478,8 @@ rf_token_issue(const RfHelloRequest *request, uint8_t id[RF_TOKEN_ID_SIZE])
 				(errcode(ERRCODE_INTERNAL_ERROR),
 				 errmsg("could not get random bytes for a token")));
 	agree(&request->node, request->key, id, request->key, rf_shared->public_key, secret);
-	put = rf_token_put(rf_shared, id, secret, &request->node, GetUserId(), rf_role_limit(RF_MAX_TOKENS),
-					   (int64_t) rf_token_lifetime * 1000000);
+	put = rf_token_put(rf_shared, id, secret, &request->node, GetUserId(),
+					   rf_role_limit(RF_MAX_TOKENS), (int64_t) rf_token_lifetime * 1000000);
 	explicit_bzero(secret, sizeof(secret));
 	if (!put)
 		ereport(ERROR,

@@ -78,7 +78,8 @@ rf_admission_room(RfAdmission *admission, RfAdmissionStats *stats, uint32_t lane
 }
 
 bool
-rf_admission_take(RfAdmission *admission, RfAdmissionStats *stats, uint32_t lane, uint64_t own, uint32_t bytes)
+rf_admission_take(RfAdmission *admission, RfAdmissionStats *stats, uint32_t lane, uint64_t own,
+				  uint32_t bytes)
 {
 	uint64_t	in_flight = atomic_load(&stats->in_flight);
 	uint64_t	high;
@@ -227,4 +228,5 @@ delay_completed(void *state, uint64_t bytes, uint32_t us)
 	atomic_flag_clear_explicit(&delay->updating, memory_order_release);
 }
 
-const RfAdmissionPolicy rf_admission_delay_policy = {"delay", delay_start, delay_room, delay_completed};
+const RfAdmissionPolicy rf_admission_delay_policy = {"delay", delay_start, delay_room,
+delay_completed};

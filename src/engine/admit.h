@@ -1,5 +1,6 @@
 /*
- * admit.h - the engine's accounting of bytes in flight, by an admission policy (admission.h). Plain C.
+ * admit.h - the engine's accounting of bytes in flight, by an admission policy (admission.h). Plain
+ * C.
  */
 #ifndef RF_ADMIT_H
 #define RF_ADMIT_H
@@ -22,10 +23,12 @@ extern RfAdmission *rf_admission_use(RfAdmission *admission);	/* accepts NULL, t
 extern void rf_admission_unuse(RfAdmission *admission);
 
 /* Bytes that this lane, which has `own` in flight, may send now; UINT64_MAX without a policy. */
-extern uint64_t rf_admission_room(RfAdmission *admission, RfAdmissionStats *stats, uint32_t lane, uint64_t own);
+extern uint64_t rf_admission_room(RfAdmission *admission, RfAdmissionStats *stats, uint32_t lane,
+								  uint64_t own);
 
 /* Takes them; false: there is no room, or others have precedence. */
-extern bool rf_admission_take(RfAdmission *admission, RfAdmissionStats *stats, uint32_t lane, uint64_t own, uint32_t bytes);
+extern bool rf_admission_take(RfAdmission *admission, RfAdmissionStats *stats, uint32_t lane,
+							  uint64_t own, uint32_t bytes);
 
 /*
  * No room: a lane that returns bytes wakes this lane, until it stops waiting. Both return the lanes
@@ -38,6 +41,7 @@ extern uint32_t rf_admission_stop_waiting(RfAdmissionStats *stats, uint32_t lane
  * `bytes` are not in flight any more. Returns the lanes to wake. `us` since the last of them were
  * posted; 0 = they were lost with their connection, and the policy learns nothing.
  */
-extern uint32_t rf_admission_give(RfAdmission *admission, RfAdmissionStats *stats, uint64_t bytes, uint32_t us);
+extern uint32_t rf_admission_give(RfAdmission *admission, RfAdmissionStats *stats, uint64_t bytes,
+								  uint32_t us);
 
 #endif

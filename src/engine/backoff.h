@@ -7,8 +7,8 @@
  * (lost attempts of all attempts): above one half it allows fewer claims at once, and doubles the
  * limit when only one is left; below a tenth it reverses that: more claims, then half the limit.
  *
- * Plain C; one per claimant (src/engine/lane_claim.c: a flow), used by its thread only. Times are nanoseconds of any monotonic clock,
- * given by the caller.
+ * Plain C; one per claimant (src/engine/lane_claim.c: a flow), used by its thread only. Times are
+ * nanoseconds of any monotonic clock, given by the caller.
  */
 #ifndef RF_BACKOFF_H
 #define RF_BACKOFF_H
@@ -16,8 +16,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define RF_BACKOFF_WINDOW_NS	1000000	/* interval between two checks of the retry rate */
-#define RF_BACKOFF_LIMIT_SHIFT	10		/* the limit is at most t0 << this */
+#define RF_BACKOFF_WINDOW_NS	1000000 /* interval between two checks of the retry rate */
+#define RF_BACKOFF_LIMIT_SHIFT	10	/* the limit is at most t0 << this */
 
 typedef struct RfBackoff
 {

@@ -77,7 +77,8 @@ bool
 rf_connection_begin_tls(RfConnection *connection)
 {
 	RfHandshake *hs = &connection->handshake;
-	RfTlsKey	key = {.client = !connection->accepted, .rekey_after = (uint64_t) rf_rekey_after * 1024};
+	RfTlsKey	key = {.client = !connection->accepted,
+	.rekey_after = (uint64_t) rf_rekey_after * 1024};
 	RfError		error;
 
 	if (rf_handshake_encryption(hs) == RF_ENCRYPTION_OFF)
@@ -87,7 +88,8 @@ rf_connection_begin_tls(RfConnection *connection)
 		return false;
 	memset(&error, 0, sizeof(error));
 	if (hs->out_used > 0)
-		rf_error(&error, RF_ERROR_CONNECTION, NULL, NULL, "the other engine does not read what it is sent");
+		rf_error(&error, RF_ERROR_CONNECTION, NULL, NULL,
+				 "the other engine does not read what it is sent");
 	else if (!rf_handshake_tls_secret(hs, !connection->accepted, connection->secret, key.secret))
 		rf_error(&error, RF_ERROR_RESOURCES, NULL, NULL, "could not compute a key");
 	else
@@ -96,7 +98,9 @@ rf_connection_begin_tls(RfConnection *connection)
 	if (connection->tls == NULL)
 	{
 		if (error.kind == RF_ERROR_RESOURCES)
-			strlcpy(error.hint, "With rdma_fdw.encryption = off on both nodes there is no encryption.", sizeof(error.hint));
+			strlcpy(error.hint,
+					"With rdma_fdw.encryption = off on both nodes there is no encryption.",
+					sizeof(error.hint));
 		rf_connection_fail(connection, &error);
 	}
 	return connection->tls != NULL;
@@ -112,7 +116,9 @@ rf_connection_receive(RfConnection *connection, void *to, size_t size)
 const char *
 rf_connection_reason(const RfConnection *connection, int code)
 {
-	const char *reason = code == EPROTO && connection->tls != NULL ? rf_tls_reason(connection->tls) : NULL;
+	const char *reason = code == EPROTO && connection->tls != NULL ?
+		rf_tls_reason(connection->tls) :
+		NULL;
 
 	return reason != NULL ? reason : strerror(code);
 }
@@ -124,7 +130,8 @@ send_queued(RfConnection *connection)
 	const RfHandshake *hs = &connection->handshake;
 	struct iovec piece = {hs->out, hs->out_used};
 
-	return connection->tls != NULL ? rf_tls_send(connection->tls, &piece, hs->out_used > 0 ? 1 : 0) :
+	return connection->tls != NULL ?
+		rf_tls_send(connection->tls, &piece, hs->out_used > 0 ? 1 : 0) :
 		send(connection->source.fd, hs->out, hs->out_used, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
@@ -135,7 +142,8 @@ send_queued(RfConnection *connection)
 static bool
 wants_room(const RfConnection *connection)
 {
-	return connection->tls != NULL ? rf_tls_unsent(connection->tls) : connection->handshake.out_used > 0;
+	return connection->tls != NULL ? rf_tls_unsent(connection->tls) :
+		connection->handshake.out_used > 0;
 }
 
 void
@@ -157,21 +165,25 @@ rf_connection_flush(RfConnection *connection)
 		else
 		{
 			memset(&error, 0, sizeof(error));
-			rf_error(&error, RF_ERROR_CONNECTION, NULL, NULL, "%s", rf_connection_reason(connection, errno));
+			rf_error(&error, RF_ERROR_CONNECTION, NULL, NULL, "%s",
+					 rf_connection_reason(connection, errno));
 			rf_connection_fail(connection, &error);
 			return;
 		}
 	}
-	if (connection->source.fd >= 0 && !rf_watch(&connection->source, EPOLLIN | (wants_room(connection) ? EPOLLOUT : 0)))
+	if (connection->source.fd >= 0 &&
+		!rf_watch(&connection->source, EPOLLIN | (wants_room(connection) ? EPOLLOUT : 0)))
 	{
 		memset(&error, 0, sizeof(error));
-		rf_error(&error, RF_ERROR_RESOURCES, NULL, NULL, "could not watch a socket: %s", strerror(errno));
+		rf_error(&error, RF_ERROR_RESOURCES, NULL, NULL, "could not watch a socket: %s",
+				 strerror(errno));
 		rf_connection_fail(connection, &error);
 	}
 }
 
 void
-rf_connection_send(RfConnection *connection, RfControlType type, const void *payload, uint32_t length)
+rf_connection_send(RfConnection *connection, RfControlType type, const void *payload,
+				   uint32_t length)
 {
 	RfError		error;
 
@@ -180,7 +192,8 @@ rf_connection_send(RfConnection *connection, RfControlType type, const void *pay
 	if (!rf_handshake_put(&connection->handshake, type, payload, length))
 	{
 		memset(&error, 0, sizeof(error));
-		rf_error(&error, RF_ERROR_CONNECTION, NULL, NULL, "the other engine does not read what it is sent");
+		rf_error(&error, RF_ERROR_CONNECTION, NULL, NULL,
+				 "the other engine does not read what it is sent");
 		rf_connection_fail(connection, &error);
 		return;
 	}
@@ -201,7 +214,8 @@ rf_connection_refuse(RfConnection *connection, uint32_t reason, const char *mess
 	rf_handshake_refuse(&connection->handshake, reason, message);
 
 	/* Send only what fits into the socket's buffer: the other side may never read it. */
-	(void) send(connection->source.fd, connection->handshake.out, connection->handshake.out_used, MSG_NOSIGNAL | MSG_DONTWAIT);
+	(void) send(connection->source.fd, connection->handshake.out, connection->handshake.out_used,
+				MSG_NOSIGNAL | MSG_DONTWAIT);
 	memset(&error, 0, sizeof(error));
 	connection->crossed = true; /* told already */
 	rf_error(&error, RF_ERROR_CONNECTION, NULL, NULL, "%s", message);
@@ -221,10 +235,15 @@ tell_why(RfConnection *connection, const RfError *error)
 		rf_error(&connection->error, error->kind, error->detail[0] ? error->detail : NULL, hint,
 				 "lost the connection to the engine of %s: %s", peer->host, error->message);
 	else if (peer && !connection->accepted)
-		rf_error(&connection->error, error->kind, error->detail[0] ? error->detail : NULL,
-				 hint ? hint : error->kind == RF_ERROR_CONNECTION ?
-				 "The engine's port on the data node must be reachable; rdma_fdw.listen_address and rdma_fdw.engine_port set it." : NULL,
-				 "could not connect to the engine at %s, port %u: %s", peer->host, peer->port, error->message);
+		rf_error(
+				 &connection->error, error->kind, error->detail[0] ? error->detail : NULL,
+				 hint ? hint :
+				 error->kind == RF_ERROR_CONNECTION ?
+				 "The engine's port on the data node must be reachable; rdma_fdw.listen_address "
+				 "and rdma_fdw.engine_port set it." :
+					 NULL,
+				 "could not connect to the engine at %s, port %u: %s", peer->host, peer->port,
+				 error->message);
 	else
 		connection->error = *error;
 
@@ -237,7 +256,8 @@ tell_why(RfConnection *connection, const RfError *error)
 				 error->detail[0] ? errdetail_internal("%s", error->detail) : 0));
 	}
 	else if (peer)
-		ereport(connection->crossed ? DEBUG1 : LOG,	/* a connection that is no longer needed has not failed */
+		ereport(connection->crossed ? DEBUG1 : LOG, /* a connection that is no longer needed has
+													 * not failed */
 				(errcode(rf_error_sqlstate(error->kind)),
 				 errmsg("rdma_fdw engine: %s", connection->error.message)));
 	else if (!connection->crossed)
@@ -249,7 +269,8 @@ tell_why(RfConnection *connection, const RfError *error)
 			rf_socket_address(connection->source.fd, address, sizeof(address));
 		atomic_fetch_add(&rf_shared->garbage_connections, 1);
 		ereport(DEBUG1,
-				(errmsg_internal("rdma_fdw engine: closed a connection from %s: %s", address, error->message)));
+				(errmsg_internal("rdma_fdw engine: closed a connection from %s: %s",
+								 address, error->message)));
 	}
 }
 

@@ -1,11 +1,12 @@
 /*
  * contest.c - a connection comes from a node that has one already: which of the two stays.
  *
- * The newcomer has proved that it is the same engine (its key is the node's identity), so nobody else
- * can take a node's place. But an engine may have lost its old connection without our noticing, when
- * a link or a machine between is gone; or two connections of a node crossed each other. A connection
- * that works is never given up: it is asked for a sign of life, and the newcomer waits. An answer, and
- * the newcomer is refused. The end of the old one, or silence, and the newcomer takes over.
+ * The newcomer has proved that it is the same engine (its key is the node's identity), so nobody
+ * else can take a node's place. But an engine may have lost its old connection without our
+ * noticing, when a link or a machine between is gone; or two connections of a node crossed each
+ * other. A connection that works is never given up: it is asked for a sign of life, and the
+ * newcomer waits. An answer, and the newcomer is refused. The end of the old one, or silence, and
+ * the newcomer takes over.
  *
  * Does: choose, ask, refuse. Does not: admit; that is setup.c's.
  */
@@ -37,8 +38,8 @@ rf_contest_crosses(const RfNodeId *node)
 	{
 		RfConnection *other = rf_engine->by_peer[i];
 
-		if (other && !other->accepted && other->phase != RF_PHASE_DROPPING && rf_same_node(&rf_shared->peers[i].node, node) &&
-			other->retry_us == 0 && ours_first &&
+		if (other && !other->accepted && other->phase != RF_PHASE_DROPPING &&
+			rf_same_node(&rf_shared->peers[i].node, node) && other->retry_us == 0 && ours_first &&
 			(other->phase != RF_PHASE_UP || rf_now_us() - other->deadline_us < RF_CROSSING_US))
 			return true;
 	}
@@ -71,7 +72,8 @@ give_up_attempts(const RfNodeId *node)
 
 	if (rf_same_node(&rf_shared->node, node))
 		return;
-	(void) rf_error(&error, RF_ERROR_CONNECTION, NULL, NULL, "the other engine made a new connection");
+	(void) rf_error(&error, RF_ERROR_CONNECTION, NULL, NULL,
+					"the other engine made a new connection");
 	for (int i = 0; i < RF_MAX_PEERS; i++)
 	{
 		RfConnection *other = rf_engine->by_peer[i];

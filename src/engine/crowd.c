@@ -132,11 +132,13 @@ rf_crowd_hello(RfConnection *connection)
 
 	for (RfConnection *other = rf_engine->connections; other; other = other->next)
 	{
-		if (other->accepted && !other->dead && !other->in_crowd && other->phase == RF_PHASE_HANDSHAKE &&
+		if (other->accepted && !other->dead && !other->in_crowd &&
+			other->phase == RF_PHASE_HANDSHAKE &&
 			memcmp(other->handshake.remote.nonce, hello->nonce, RF_TOKEN_ID_SIZE) == 0)
 			return;
 	}
-	if (rf_token_take(rf_shared, hello->nonce, secret, &client, true) && rf_same_node(&client, &hello->node))
+	if (rf_token_take(rf_shared, hello->nonce, secret, &client, true) &&
+		rf_same_node(&client, &hello->node))
 		rf_crowd_leave(connection);
 	explicit_bzero(secret, sizeof(secret));
 }

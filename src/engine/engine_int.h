@@ -51,7 +51,8 @@ typedef enum RfSourceKind
 	RF_SOURCE_LANES,			/* lanes: events */
 	RF_SOURCE_LISTEN,
 	RF_SOURCE_CONTROL,			/* a control connection, RfConnection */
-	RF_SOURCE_DATA				/* a data socket that we connect: waiting for ATTACHED, RfDataSocket */
+	RF_SOURCE_DATA				/* a data socket that we connect: waiting for ATTACHED,
+								 * RfDataSocket */
 } RfSourceKind;
 
 typedef struct RfSource
@@ -109,9 +110,11 @@ struct RfConnection
 	int64_t		ping_us;		/* when the next PING is due */
 	uint32_t	round_trips[RF_ROUND_TRIPS];	/* microseconds, the last ones, in a ring */
 	uint32_t	round_trip_count;	/* so far */
-	int64_t		retry_us;		/* initiator refused for a connection the other way: try again then, 0 = no */
+	int64_t		retry_us;		/* initiator refused for a connection the other way: try again
+								 * then, 0 = no */
 	int			retries;
-	int64_t		asked_us;		/* proven, and its node's old connection was asked then for a sign of life; 0 = it does not wait */
+	int64_t		asked_us;		/* proven, and its node's old connection was asked then for a sign
+								 * of life; 0 = it does not wait */
 	uint32_t	role;			/* accepted: of its token, see RfToken */
 	uint32_t	role_limit;
 	bool		crossed;		/* failed only because both nodes connected at once */
@@ -124,7 +127,8 @@ struct RfConnection
 	RfDomain   *domain;
 	bool		over_sockets;	/* its queue pairs want them: the software transport */
 	RfPath		path;			/* SETUP: what both ends have said of the queue pairs */
-	uint8_t    *proof_memory;	/* RF_PROOF_SIZE bytes for each lane, and of our own proof behind them; NULL = none */
+	uint8_t    *proof_memory;	/* RF_PROOF_SIZE bytes for each lane, and of our own proof behind
+								 * them; NULL = none */
 	RfRegion   *proof_region;	/* registration of it */
 	RfLaneProof proofs[RF_MAX_LANES];	/* the lanes read them */
 	uint32_t	lanes_proven;
@@ -209,7 +213,8 @@ extern RfEngine *rf_engine;
 
 /* crowd.c */
 struct sockaddr_storage;
-extern RfConnection *rf_crowd_enter(RfConnection *connection, const struct sockaddr_storage *address);
+extern RfConnection *rf_crowd_enter(RfConnection *connection,
+									const struct sockaddr_storage *address);
 extern void rf_crowd_leave(RfConnection *connection);
 extern void rf_crowd_hello(RfConnection *connection);
 extern bool rf_crowd_may_log(void);
@@ -220,7 +225,8 @@ extern bool rf_crowd_may_log(void);
  * Memory that the peer can write for a flow that listens with the pool, which is a user of it then.
  * NULL with RF_POOL_TAKEN: the flow needs buffers of its own.
  */
-extern RfPoolResult rf_receive_use(RfReceivePool *pool, int peer, const RfRegion **region, RfError *error);
+extern RfPoolResult rf_receive_use(RfReceivePool *pool, int peer, const RfRegion **region,
+								   RfError *error);
 extern void rf_receive_unuse(RfReceivePool *pool, uint32_t flow);
 
 /* Backends have left pools; a new engine begins, and this flow is still read. */
@@ -273,7 +279,10 @@ extern void rf_pages_deregister(RfConnection *connection);
 extern bool rf_prove_begin(RfConnection *connection, RfError *error);
 extern void rf_prove_release(RfConnection *connection);
 
-/* What the peer shall write, and where: for LINKED. What the peer asked for; rf_prove_begin was before. */
+/*
+ * What the peer shall write, and where: for LINKED. What the peer asked for; rf_prove_begin was
+ * before.
+ */
 extern void rf_prove_ask(const RfConnection *connection, RfControlLinked *linked);
 extern void rf_prove_asked(RfConnection *connection, const RfControlLinked *linked);
 
@@ -283,22 +292,28 @@ extern const char *rf_prove_hint(const RfConnection *connection);
 /* connection.c */
 
 /*
- * Time for a handshake. Who waits for the connection may wait longer than the configuration says, so a
- * short value there does not end it.
+ * Time for a handshake. Who waits for the connection may wait longer than the configuration says,
+ * so a short value there does not end it.
  */
 #define RF_HANDSHAKE_LIMIT_MS	10000
 
 static inline int64_t
 rf_handshake_limit_us(void)
 {
-	return (int64_t) (rf_connect_timeout > RF_HANDSHAKE_LIMIT_MS ? rf_connect_timeout : RF_HANDSHAKE_LIMIT_MS) * 1000;
+	return (int64_t) (rf_connect_timeout > RF_HANDSHAKE_LIMIT_MS ? rf_connect_timeout :
+					  RF_HANDSHAKE_LIMIT_MS) *
+		1000;
 }
 
-/* fd: -1, or a socket that is connected and belongs to the connection from here on. NULL: no memory. */
+/*
+ * fd: -1, or a socket that is connected and belongs to the connection from here on. NULL: no
+ * memory.
+ */
 extern RfConnection *rf_connection_new(int fd, bool accepted);
 
 /* Send a message, and what waits to be sent. A peer that does not read ends its connection. */
-extern void rf_connection_send(RfConnection *connection, RfControlType type, const void *payload, uint32_t length);
+extern void rf_connection_send(RfConnection *connection, RfControlType type, const void *payload,
+							   uint32_t length);
 extern void rf_connection_flush(RfConnection *connection);
 
 /*
@@ -328,7 +343,10 @@ extern void rf_connection_close_socket(RfConnection *connection);
 /* Free those that died in this round. */
 extern void rf_connections_reap(void);
 
-/* Ask whether peers that are gone have let go of our memory. True: it was time to, and it was asked. */
+/*
+ * Ask whether peers that are gone have let go of our memory. True: it was time to, and it was
+ * asked.
+ */
 extern bool rf_connections_settle(int64_t now);
 extern int64_t rf_connections_settle_due(void);
 
@@ -351,8 +369,8 @@ extern void rf_contest_alive(const RfConnection *old, uint64_t stamp);
 /* places.c */
 
 /*
- * One more connection for that role, which may have so many: another may end for it. False: the role
- * has as many, and uses all of them.
+ * One more connection for that role, which may have so many: another may end for it. False: the
+ * role has as many, and uses all of them.
  */
 extern bool rf_places_make(uint32_t role, uint32_t limit);
 

@@ -28,7 +28,8 @@ hmac(uint8_t out[RF_HMAC_SIZE], const uint8_t secret[RF_TOKEN_SIZE], const char 
 	used += first_length;
 	memcpy(text + used, second, second_length);
 	used += second_length;
-	return HMAC(EVP_sha256(), secret, RF_TOKEN_SIZE, text, used, out, &length) != NULL && length == RF_HMAC_SIZE;
+	return HMAC(EVP_sha256(), secret, RF_TOKEN_SIZE, text, used, out, &length) != NULL &&
+		length == RF_HMAC_SIZE;
 }
 
 /*
@@ -36,14 +37,16 @@ hmac(uint8_t out[RF_HMAC_SIZE], const uint8_t secret[RF_TOKEN_SIZE], const char 
  * replaced on the way.
  */
 static bool
-proof_matches(const RfHandshake *hs, bool initiators, const uint8_t secret[RF_TOKEN_SIZE], const uint8_t claimed[RF_HMAC_SIZE])
+proof_matches(const RfHandshake *hs, bool initiators, const uint8_t secret[RF_TOKEN_SIZE],
+			  const uint8_t claimed[RF_HMAC_SIZE])
 {
 	bool		we_initiate = hs->state == RF_HS_WAIT_WELCOME;
 	const RfControlHello *hello = we_initiate ? &hs->own : &hs->remote;
 	const RfControlHello *challenge = we_initiate ? &hs->remote : &hs->own;
 	uint8_t		right[RF_HMAC_SIZE];
 
-	return hmac(right, secret, initiators ? "initiator" : "acceptor", hello, sizeof(*hello), challenge, sizeof(*challenge)) &&
+	return hmac(right, secret, initiators ? "initiator" : "acceptor", hello, sizeof(*hello),
+				challenge, sizeof(*challenge)) &&
 		CRYPTO_memcmp(right, claimed, RF_HMAC_SIZE) == 0;
 }
 
@@ -64,8 +67,8 @@ rf_control_is(const uint8_t *in, RfControlType type, uint32_t length)
 	RfControlHeader header;
 
 	memcpy(&header, in, sizeof(header));
-	return header.magic == RF_CONTROL_MAGIC && header.type == type && header.version == RF_WIRE_VERSION &&
-		header.length == length && header.reserved == 0;
+	return header.magic == RF_CONTROL_MAGIC && header.type == type &&
+		header.version == RF_WIRE_VERSION && header.length == length && header.reserved == 0;
 }
 
 bool
@@ -183,9 +186,11 @@ check_hello(RfHandshake *hs, const RfControlHeader *header, const uint8_t *paylo
 		remote->provider < 1 || remote->provider > RF_OFFER_ALL ||
 		remote->encryption > RF_ENCRYPTION_REQUIRE || remote->reserved != 0 ||
 		!clean_string(remote->local_name, sizeof(remote->local_name)))
-		return rf_error(error, RF_ERROR_PROTOCOL, NULL, NULL, "malformed introduction of another engine");
+		return rf_error(error, RF_ERROR_PROTOCOL, NULL, NULL,
+						"malformed introduction of another engine");
 	if (remote->image.byte_order_mark != hs->own.image.byte_order_mark)
-		return rf_error(error, RF_ERROR_VERSION, NULL, NULL, "the other node has another byte order");
+		return rf_error(error, RF_ERROR_VERSION, NULL, NULL,
+						"the other node has another byte order");
 	return true;
 }
 
@@ -207,25 +212,29 @@ check_opened(const RfControlOpened *opened)
 		return false;
 	return opened->producer_flow < RF_MAX_FLOWS && opened->consumer_flow < RF_MAX_FLOWS &&
 		opened->slot_count >= 1 && opened->slot_count <= RF_MAX_SLOTS &&
-		opened->slot_size >= 4096 && opened->slot_size <= RF_MAX_MESSAGE && opened->slot_size % 4096 == 0 &&
-		opened->rkey != 0 && opened->remote_addr != 0 && opened->remote_addr <= UINT64_MAX - size &&
-		opened->weight >= 1 && opened->weight <= RF_MAX_WEIGHT;
+		opened->slot_size >= 4096 && opened->slot_size <= RF_MAX_MESSAGE &&
+		opened->slot_size % 4096 == 0 && opened->rkey != 0 && opened->remote_addr != 0 &&
+		opened->remote_addr <= UINT64_MAX - size && opened->weight >= 1 &&
+		opened->weight <= RF_MAX_WEIGHT;
 }
 
 static bool
 check_linked(const RfControlLinked *linked)
 {
-	return linked->rkey != 0 && linked->reserved == 0 && linked->number != 0 && linked->remote_addr != 0 &&
+	return linked->rkey != 0 && linked->reserved == 0 && linked->number != 0 &&
+		linked->remote_addr != 0 &&
 		linked->remote_addr <= UINT64_MAX - (uint64_t) RF_MAX_LANES * RF_PROOF_SIZE;
 }
 
 static bool
 check_welcome(const RfHandshake *hs, const RfControlWelcome *welcome)
 {
-	return welcome->lanes >= 1 && welcome->lanes <= hs->own.lanes && welcome->lanes <= hs->remote.lanes &&
+	return welcome->lanes >= 1 && welcome->lanes <= hs->own.lanes &&
+		welcome->lanes <= hs->remote.lanes &&
 		(welcome->provider == RF_OFFER_SOFT || welcome->provider == RF_OFFER_VERBS) &&
 		(welcome->provider & hs->own.provider & hs->remote.provider) != 0 &&
-		(welcome->provider == RF_OFFER_SOFT || rf_handshake_encryption(hs) != RF_ENCRYPTION_REQUIRE);
+		(welcome->provider == RF_OFFER_SOFT ||
+		 rf_handshake_encryption(hs) != RF_ENCRYPTION_REQUIRE);
 }
 
 static bool
@@ -282,8 +291,8 @@ expected_length(RfHandshakeState state, uint16_t type)
 }
 
 static bool
-handle(RfHandshake *hs, const RfControlHeader *header, uint8_t *payload, RfControlMessage *message, bool *for_caller,
-	   RfError *error)
+handle(RfHandshake *hs, const RfControlHeader *header, uint8_t *payload, RfControlMessage *message,
+	   bool *for_caller, RfError *error)
 {
 	bool		good = true;
 
@@ -308,9 +317,11 @@ handle(RfHandshake *hs, const RfControlHeader *header, uint8_t *payload, RfContr
 				memcpy(proof.token_id, hs->token_id, sizeof(proof.token_id));
 				hs->state = RF_HS_WAIT_WELCOME;
 				*for_caller = false;
-				if (!hmac(proof.hmac, hs->secret, "initiator", &hs->own, sizeof(hs->own), &hs->remote, sizeof(hs->remote)) ||
+				if (!hmac(proof.hmac, hs->secret, "initiator", &hs->own, sizeof(hs->own),
+						  &hs->remote, sizeof(hs->remote)) ||
 					!rf_handshake_put(hs, RF_CONTROL_PROOF, &proof, sizeof(proof)))
-					return rf_error(error, RF_ERROR_RESOURCES, NULL, NULL, "could not compute a proof");
+					return rf_error(error, RF_ERROR_RESOURCES, NULL, NULL,
+									"could not compute a proof");
 				return true;
 			}
 
@@ -322,7 +333,8 @@ handle(RfHandshake *hs, const RfControlHeader *header, uint8_t *payload, RfContr
 		case RF_CONTROL_WELCOME:
 			memcpy(&message->u.welcome, payload, sizeof(RfControlWelcome));
 			if (!proof_matches(hs, false, hs->secret, message->u.welcome.hmac))
-				return rf_error(error, RF_ERROR_AUTHENTICATION, NULL, NULL, "the other engine does not know the token of its node");
+				return rf_error(error, RF_ERROR_AUTHENTICATION, NULL, NULL,
+								"the other engine does not know the token of its node");
 			good = check_welcome(hs, &message->u.welcome);
 			hs->state = RF_HS_SETUP;
 			break;
@@ -333,7 +345,9 @@ handle(RfHandshake *hs, const RfControlHeader *header, uint8_t *payload, RfContr
 			good = (hs->crossing || check_reason(message->u.refused.reason)) &&
 				clean_string(message->u.refused.message, sizeof(message->u.refused.message));
 			if (good)
-				return rf_error(error, hs->crossing ? RF_ERROR_CONNECTION : message->u.refused.reason, NULL, NULL, "the other engine refused the connection: %s",
+				return rf_error(error,
+								hs->crossing ? RF_ERROR_CONNECTION : message->u.refused.reason,
+								NULL, NULL, "the other engine refused the connection: %s",
 								message->u.refused.message);
 			break;
 
@@ -365,8 +379,10 @@ handle(RfHandshake *hs, const RfControlHeader *header, uint8_t *payload, RfContr
 
 		case RF_CONTROL_OPEN_FAILED:
 			memcpy(&message->u.open_failed, payload, sizeof(RfControlOpenFailed));
-			good = message->u.open_failed.producer_flow < RF_MAX_FLOWS && check_reason(message->u.open_failed.reason) &&
-				clean_string(message->u.open_failed.message, sizeof(message->u.open_failed.message));
+			good = message->u.open_failed.producer_flow < RF_MAX_FLOWS &&
+				check_reason(message->u.open_failed.reason) &&
+				clean_string(message->u.open_failed.message,
+							 sizeof(message->u.open_failed.message));
 			break;
 
 		case RF_CONTROL_PING:
@@ -382,7 +398,8 @@ handle(RfHandshake *hs, const RfControlHeader *header, uint8_t *payload, RfContr
 			break;
 	}
 	if (!good)
-		return rf_error(error, RF_ERROR_PROTOCOL, NULL, NULL, "malformed control message of type %u from another engine",
+		return rf_error(error, RF_ERROR_PROTOCOL, NULL, NULL,
+						"malformed control message of type %u from another engine",
 						(unsigned) header->type);
 	return true;
 }
@@ -405,7 +422,8 @@ rf_handshake_step(RfHandshake *hs, RfControlMessage *message, RfError *error)
 
 		memcpy(&header, hs->in, sizeof(header));
 		expected = expected_length(hs->state, header.type);
-		if (header.magic != RF_CONTROL_MAGIC || header.reserved != 0 || header.length > RF_CONTROL_MAX)
+		if (header.magic != RF_CONTROL_MAGIC || header.reserved != 0 ||
+			header.length > RF_CONTROL_MAX)
 		{
 			rf_error(error, RF_ERROR_PROTOCOL, NULL, NULL, "bytes that are not of another engine");
 			hs->state = RF_HS_FAILED;
@@ -416,7 +434,8 @@ rf_handshake_step(RfHandshake *hs, RfControlMessage *message, RfError *error)
 			rf_error(error, RF_ERROR_VERSION, NULL,
 					 RF_WIRE_BEHIND(header.version, "Upgrade rdma_fdw on the other node.",
 									"Upgrade rdma_fdw on this node."),
-					 "the other engine speaks wire version %u, this one %u", (unsigned) header.version, RF_WIRE_VERSION);
+					 "the other engine speaks wire version %u, this one %u",
+					 (unsigned) header.version, RF_WIRE_VERSION);
 			if (hs->state == RF_HS_WAIT_FIRST)
 				rf_handshake_refuse(hs, RF_ERROR_VERSION, "another wire version of rdma_fdw");
 			hs->state = RF_HS_FAILED;
@@ -424,7 +443,8 @@ rf_handshake_step(RfHandshake *hs, RfControlMessage *message, RfError *error)
 		}
 		if (expected < 0 || header.length != (uint32_t) expected)
 		{
-			rf_error(error, RF_ERROR_PROTOCOL, NULL, NULL, "unexpected control message of type %u and %u bytes from another engine",
+			rf_error(error, RF_ERROR_PROTOCOL, NULL, NULL,
+					 "unexpected control message of type %u and %u bytes from another engine",
 					 (unsigned) header.type, (unsigned) header.length);
 			hs->state = RF_HS_FAILED;
 			return RF_STEP_FAILED;
@@ -446,14 +466,15 @@ rf_handshake_step(RfHandshake *hs, RfControlMessage *message, RfError *error)
 }
 
 bool
-rf_handshake_verify(const RfHandshake *hs, const uint8_t secret[RF_TOKEN_SIZE], const RfControlProof *proof)
+rf_handshake_verify(const RfHandshake *hs, const uint8_t secret[RF_TOKEN_SIZE],
+					const RfControlProof *proof)
 {
 	return hs->state == RF_HS_DECIDE && proof_matches(hs, true, secret, proof->hmac);
 }
 
 bool
-rf_handshake_welcome(RfHandshake *hs, const uint8_t secret[RF_TOKEN_SIZE], const uint8_t connection_id[16],
-					 uint32_t lanes, uint32_t provider)
+rf_handshake_welcome(RfHandshake *hs, const uint8_t secret[RF_TOKEN_SIZE],
+					 const uint8_t connection_id[16], uint32_t lanes, uint32_t provider)
 {
 	RfControlWelcome welcome;
 
@@ -461,8 +482,8 @@ rf_handshake_welcome(RfHandshake *hs, const uint8_t secret[RF_TOKEN_SIZE], const
 	memcpy(welcome.connection_id, connection_id, sizeof(welcome.connection_id));
 	welcome.lanes = lanes;
 	welcome.provider = provider;
-	if (hs->state != RF_HS_DECIDE ||
-		!hmac(welcome.hmac, secret, "acceptor", &hs->remote, sizeof(hs->remote), &hs->own, sizeof(hs->own)))
+	if (hs->state != RF_HS_DECIDE || !hmac(welcome.hmac, secret, "acceptor", &hs->remote,
+										   sizeof(hs->remote), &hs->own, sizeof(hs->own)))
 		return false;
 	hs->state = RF_HS_SETUP;
 	return rf_handshake_put(hs, RF_CONTROL_WELCOME, &welcome, sizeof(welcome));
@@ -505,7 +526,8 @@ rf_handshake_up(RfHandshake *hs)
 }
 
 void
-rf_attach_fill(RfControlAttach *attach, const uint8_t secret[RF_TOKEN_SIZE], const uint8_t connection_id[16], uint32_t lane)
+rf_attach_fill(RfControlAttach *attach, const uint8_t secret[RF_TOKEN_SIZE],
+			   const uint8_t connection_id[16], uint32_t lane)
 {
 	memset(attach, 0, sizeof(*attach));
 	memcpy(attach->connection_id, connection_id, sizeof(attach->connection_id));
@@ -518,20 +540,22 @@ rf_attach_verify(const RfControlAttach *attach, const uint8_t secret[RF_TOKEN_SI
 {
 	uint8_t		right[RF_HMAC_SIZE];
 
-	return hmac(right, secret, "attach", attach->connection_id, 16, &attach->lane, sizeof(attach->lane)) &&
+	return hmac(right, secret, "attach", attach->connection_id, 16, &attach->lane,
+				sizeof(attach->lane)) &&
 		CRYPTO_memcmp(right, attach->hmac, RF_HMAC_SIZE) == 0;
 }
 
 void
-rf_attached_fill(RfControlAttached *attached, const uint8_t secret[RF_TOKEN_SIZE], const uint8_t connection_id[16], uint32_t lane)
+rf_attached_fill(RfControlAttached *attached, const uint8_t secret[RF_TOKEN_SIZE],
+				 const uint8_t connection_id[16], uint32_t lane)
 {
 	memset(attached, 0, sizeof(*attached));
 	hmac(attached->hmac, secret, "attached", connection_id, 16, &lane, sizeof(lane));
 }
 
 bool
-rf_attached_verify(const RfControlAttached *attached, const uint8_t secret[RF_TOKEN_SIZE], const uint8_t connection_id[16],
-				   uint32_t lane)
+rf_attached_verify(const RfControlAttached *attached, const uint8_t secret[RF_TOKEN_SIZE],
+				   const uint8_t connection_id[16], uint32_t lane)
 {
 	uint8_t		right[RF_HMAC_SIZE];
 

@@ -24,8 +24,10 @@ typedef enum RfHandshakeState
 	RF_HS_WAIT_WELCOME,			/* initiator, PROOF queued */
 	RF_HS_WAIT_FIRST,			/* acceptor: HELLO or ATTACH */
 	RF_HS_WAIT_PROOF,			/* acceptor, CHALLENGE queued */
-	RF_HS_DECIDE,				/* acceptor: the caller looks up the token: rf_handshake_verify, then _welcome or _refuse */
-	RF_HS_ATTACH,				/* acceptor: the caller decides about a data socket; nothing more is read here */
+	RF_HS_DECIDE,				/* acceptor: the caller looks up the token: rf_handshake_verify,
+								 * then _welcome or _refuse */
+	RF_HS_ATTACH,				/* acceptor: the caller decides about a data socket; nothing more
+								 * is read here */
 	RF_HS_SETUP,				/* proven; queue pairs are exchanged */
 	RF_HS_UP,					/* flows may be opened */
 	RF_HS_FAILED
@@ -53,7 +55,8 @@ typedef enum RfHandshakeStep
 {
 	RF_STEP_MORE = 1,			/* read more bytes: rf_handshake_room */
 	RF_STEP_MESSAGE,			/* *message is for the caller; call again */
-	RF_STEP_FAILED				/* *error says why; close (what is queued, a REFUSED, may be sent first) */
+	RF_STEP_FAILED				/* *error says why; close (what is queued, a REFUSED, may be sent
+								 * first) */
 } RfHandshakeStep;
 
 typedef struct RfHandshake
@@ -74,8 +77,8 @@ typedef struct RfHandshake
 /* More than this queued for a peer that does not read ends the connection. */
 #define RF_CONTROL_OUT_MAX	(1u << 20)
 
-extern void rf_handshake_initiator(RfHandshake *hs, const RfControlHello *own, const uint8_t token_id[16],
-								   const uint8_t secret[RF_TOKEN_SIZE]);
+extern void rf_handshake_initiator(RfHandshake *hs, const RfControlHello *own,
+								   const uint8_t token_id[16], const uint8_t secret[RF_TOKEN_SIZE]);
 extern void rf_handshake_acceptor(RfHandshake *hs, const RfControlHello *own);
 extern void rf_handshake_free(RfHandshake *hs);
 
@@ -86,39 +89,46 @@ extern void rf_handshake_free(RfHandshake *hs);
  */
 extern uint32_t rf_handshake_room(RfHandshake *hs, uint8_t **place);
 extern void rf_handshake_filled(RfHandshake *hs, uint32_t length);
-extern RfHandshakeStep rf_handshake_step(RfHandshake *hs, RfControlMessage *message, RfError *error);
+extern RfHandshakeStep rf_handshake_step(RfHandshake *hs, RfControlMessage *message,
+										 RfError *error);
 
 /* Queues a message. False: too much is queued already. */
-extern bool rf_handshake_put(RfHandshake *hs, RfControlType type, const void *payload, uint32_t length);
+extern bool rf_handshake_put(RfHandshake *hs, RfControlType type, const void *payload,
+							 uint32_t length);
 extern void rf_handshake_sent(RfHandshake *hs, uint32_t length);
 
 /* Acceptor, in RF_HS_DECIDE. */
-extern bool rf_handshake_verify(const RfHandshake *hs, const uint8_t secret[RF_TOKEN_SIZE], const RfControlProof *proof);
-extern bool rf_handshake_welcome(RfHandshake *hs, const uint8_t secret[RF_TOKEN_SIZE], const uint8_t connection_id[16],
-								 uint32_t lanes, uint32_t provider);
+extern bool rf_handshake_verify(const RfHandshake *hs, const uint8_t secret[RF_TOKEN_SIZE],
+								const RfControlProof *proof);
+extern bool rf_handshake_welcome(RfHandshake *hs, const uint8_t secret[RF_TOKEN_SIZE],
+								 const uint8_t connection_id[16], uint32_t lanes,
+								 uint32_t provider);
 extern void rf_handshake_refuse(RfHandshake *hs, uint32_t reason, const char *message);
 
 /* What follows from both introductions. Either end may call it once it has both. */
 extern RfEncryption rf_handshake_encryption(const RfHandshake *hs);
 
 /* The secret for TLS on the control connection. Either end has it after WELCOME. */
-extern bool rf_handshake_tls_secret(const RfHandshake *hs, bool initiator, const uint8_t secret[RF_TOKEN_SIZE],
+extern bool rf_handshake_tls_secret(const RfHandshake *hs, bool initiator,
+									const uint8_t secret[RF_TOKEN_SIZE],
 									uint8_t tls_secret[RF_TLS_KEY_SIZE]);
 
 /* Both ends are READY: flows may be opened from now on. */
 extern void rf_handshake_up(RfHandshake *hs);
 
 /* ATTACH of a data socket, and its answer. */
-extern void rf_attach_fill(RfControlAttach *attach, const uint8_t secret[RF_TOKEN_SIZE], const uint8_t connection_id[16],
-						   uint32_t lane);
+extern void rf_attach_fill(RfControlAttach *attach, const uint8_t secret[RF_TOKEN_SIZE],
+						   const uint8_t connection_id[16], uint32_t lane);
 extern bool rf_attach_verify(const RfControlAttach *attach, const uint8_t secret[RF_TOKEN_SIZE]);
-extern void rf_attached_fill(RfControlAttached *attached, const uint8_t secret[RF_TOKEN_SIZE], const uint8_t connection_id[16],
-							 uint32_t lane);
-extern bool rf_attached_verify(const RfControlAttached *attached, const uint8_t secret[RF_TOKEN_SIZE],
-							   const uint8_t connection_id[16], uint32_t lane);
+extern void rf_attached_fill(RfControlAttached *attached, const uint8_t secret[RF_TOKEN_SIZE],
+							 const uint8_t connection_id[16], uint32_t lane);
+extern bool rf_attached_verify(const RfControlAttached *attached,
+							   const uint8_t secret[RF_TOKEN_SIZE], const uint8_t connection_id[16],
+							   uint32_t lane);
 
 /* Writes a whole message into `out`, which has room for header and payload. Returns its length. */
-extern uint32_t rf_control_frame(uint8_t *out, RfControlType type, const void *payload, uint32_t length);
+extern uint32_t rf_control_frame(uint8_t *out, RfControlType type, const void *payload,
+								 uint32_t length);
 
 /* Is this the header of such a message with a payload of that length? */
 extern bool rf_control_is(const uint8_t *in, RfControlType type, uint32_t length);

@@ -189,7 +189,9 @@ give_back(RfLaneThread *lane, uint64_t bytes, uint32_t us)
 	if (bytes == 0)
 		return;
 	lane->queue.in_flight -= bytes;
-	rf_lane_wake_others(lane, rf_admission_give(lane->admission, &lane->config.shared->admission, bytes, us));
+	rf_lane_wake_others(lane, rf_admission_give(lane->admission,
+												&lane->config.shared->admission,
+												bytes, us));
 }
 
 /* Requests that will not complete: their queue pair is gone. */
@@ -326,6 +328,7 @@ requests_completed(RfLaneThread *lane, LaneConnection *connection, uint64_t wr_i
 			admitted += post.admitted;
 			posted_at = post.posted_at;
 		}
+
 		/*
 		 * A flow is attached until all of its own requests completed, so it is still the same one.
 		 */
@@ -335,7 +338,8 @@ requests_completed(RfLaneThread *lane, LaneConnection *connection, uint64_t wr_i
 	lane_path_progress(lane, connection);
 	rf_throttle_complete(&lane->throttle, connection->completed - before, bytes, lane->now);
 	atomic_store_explicit(&lane->lane->qps[connection - lane->connections].outstanding,
-						  (uint32_t) (connection->posted - connection->completed), memory_order_relaxed);
+						  (uint32_t) (connection->posted - connection->completed),
+						  memory_order_relaxed);
 	if (admitted > 0)
 	{
 		int64_t		us = rf_now_us() - posted_at;
@@ -411,7 +415,8 @@ run_round(RfLaneThread *lane)
 	bool		sent;
 
 	lane->round++;
-	count = lane->config.provider->cq_poll(lane->cq, lane->wcs, (int) rf_polling_batch(&lane->polling));
+	count = lane->config.provider->cq_poll(lane->cq, lane->wcs,
+										   (int) rf_polling_batch(&lane->polling));
 	lane_count(&lane->lane->polls, 1);
 	if (count > 0)
 		lane_count(&lane->lane->completions, (uint64_t) count);
@@ -468,8 +473,8 @@ sleep_until_woken(RfLaneThread *lane, int timeout_ms)
 
 	atomic_store(&shared->asleep, 1);
 	if (atomic_load(&shared->ring[atomic_load(&shared->tail) % RF_MAX_FLOWS]) == 0 &&
-		atomic_load(&lane->pending) == 0 && !atomic_load(&lane->stop) && !rf_queue_may_continue(lane) &&
-		!rf_claims_may_grant(lane))
+		atomic_load(&lane->pending) == 0 && !atomic_load(&lane->stop) &&
+		!rf_queue_may_continue(lane) && !rf_claims_may_grant(lane))
 	{
 		lane_count(&shared->sleeps, 1);
 		(void) ppoll(fds, 2, timeout_us == INT64_MAX ? NULL : &timeout, NULL);

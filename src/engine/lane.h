@@ -28,18 +28,20 @@
 #include "queue.h"
 #include "throttle.h"
 
-#define LANE_MAX_POLL		256			/* completions in one poll */
-#define LANE_SIGNAL_BYTES	(512u << 10)	/* within a long chain, ask for a completion after this much */
+#define LANE_MAX_POLL		256 /* completions in one poll */
+#define LANE_SIGNAL_BYTES	(512u << 10)	/* within a long chain, ask for a completion after this
+											 * much */
 #define LANE_SGES			(RF_MAX_CHAIN + RF_MAX_SGE) /* of a chain; its last request may use all */
-#define LANE_MERGE_GAP		4096		/* unused bytes that cost less than a work request */
+#define LANE_MERGE_GAP		4096	/* unused bytes that cost less than a work request */
 
-#define LANE_POST_CLAIM		8			/* LanePost.kind: a compare-and-swap; the others are immediates */
+#define LANE_POST_CLAIM		8	/* LanePost.kind: a compare-and-swap; the others are immediates */
 
 /* A posted work request, in order of posting. */
 typedef struct LanePost
 {
 	int32_t		flow;
-	uint16_t	slots;			/* data slots it carries; 0 = an immediate alone. LANE_POST_CLAIM: which claim */
+	uint16_t	slots;			/* data slots it carries; 0 = an immediate alone. LANE_POST_CLAIM:
+								 * which claim */
 	uint16_t	kind;			/* RfImmKind, LANE_POST_CLAIM */
 	uint32_t	admitted;		/* bytes in flight under the admission window */
 	int64_t		posted_at;		/* us; only when bytes were admitted */
@@ -103,7 +105,8 @@ typedef struct LaneClaims
 	/* Producer. */
 	uint32_t	buffers;
 	uint32_t	claimable;
-	uint64_t   *results;		/* [RF_MAX_SLOTS] of compare-and-swaps, in the flow's registered memory */
+	uint64_t   *results;		/* [RF_MAX_SLOTS] of compare-and-swaps, in the flow's registered
+								 * memory */
 	uint64_t	busy;			/* a bit each: tried, held, or written and not released */
 	uint64_t	holding;		/* of these, the ones in held[] */
 	uint64_t	back;			/* recently ours, and released: likely to be free */
@@ -231,7 +234,10 @@ struct RfLaneThread
 static inline void
 lane_list_init(LaneList *list, LaneLinkKind kind)
 {
-	*list = (LaneList) {kind, LANE_NONE, LANE_NONE, 0};
+	*list = (LaneList)
+	{
+		kind, LANE_NONE, LANE_NONE, 0
+	};
 }
 
 static inline LaneLink *
@@ -307,14 +313,15 @@ extern RfWr *rf_lane_request(RfLaneThread *lane, uint32_t flow, uint32_t kind, u
 							 uint32_t bytes, uint32_t admitted);
 
 /* Stores strided entries of the last request; the caller keeps to the limit of outstanding ones. */
-extern void rf_lane_stride(RfLaneThread *lane, int peer, RfWr *wr, const RfStrided *strided, int count);
+extern void rf_lane_stride(RfLaneThread *lane, int peer, RfWr *wr, const RfStrided *strided,
+						   int count);
 
 /* Post all chains. */
 extern void rf_lane_post_chains(RfLaneThread *lane);
 
 /* ---------- lane_path.c ---------- */
 
-#define LANE_PROOF_ID	0			/* RfWr.wr_id; those of other work requests begin with 1 */
+#define LANE_PROOF_ID	0		/* RfWr.wr_id; those of other work requests begin with 1 */
 
 /* Posts the proof, unless the connection has failed. */
 extern void rf_lane_path_prove(RfLaneThread *lane, int peer);
@@ -354,7 +361,8 @@ extern void rf_lane_flow_attach(RfLaneThread *lane, uint32_t flow);
 extern void rf_lane_flow_serve(RfLaneThread *lane, uint32_t flow);
 
 /* Its turn in the queue: sends slots, until at least `budget` bytes are sent. */
-extern QueueResult rf_lane_flow_send(RfLaneThread *lane, uint32_t flow, uint64_t budget, uint64_t *bytes);
+extern QueueResult rf_lane_flow_send(RfLaneThread *lane, uint32_t flow, uint64_t budget,
+									 uint64_t *bytes);
 
 /* The peer's immediate. False: it is invalid; *error has the reason. */
 extern bool rf_lane_flow_immediate(RfLaneThread *lane, int peer, const RfWc *wc, RfError *error);

@@ -2,8 +2,8 @@
  * lane_chain.c - the work requests of a lane: collected in a chain per peer; one post sends a
  * chain, at the end of the round or when it is full.
  *
- * lane_flow.c and lane_claim.c decide which work requests go into a chain, queue.c decides when it is
- * posted. Plain C; only the lane's thread calls it.
+ * lane_flow.c and lane_claim.c decide which work requests go into a chain, queue.c decides when it
+ * is posted. Plain C; only the lane's thread calls it.
  */
 #include <string.h>
 
@@ -74,7 +74,8 @@ show_post(RfLaneThread *lane, int peer, uint32_t bytes)
 	rf_throttle_post(&lane->throttle, outstanding, lane->now);
 	atomic_store_explicit(&shown->outstanding, (uint32_t) outstanding, memory_order_relaxed);
 	if (outstanding > atomic_load_explicit(&shown->outstanding_max, memory_order_relaxed))
-		atomic_store_explicit(&shown->outstanding_max, (uint32_t) outstanding, memory_order_relaxed);
+		atomic_store_explicit(&shown->outstanding_max, (uint32_t) outstanding,
+							  memory_order_relaxed);
 	lane_count(&shown->work_requests, 1);
 	lane_count(&shown->bytes, bytes);
 }
@@ -95,7 +96,8 @@ rf_lane_stride(RfLaneThread *lane, int peer, RfWr *wr, const RfStrided *strided,
 
 	wr->strided = connection->strided + connection->chain_strided;
 	wr->num_strided = count;
-	memcpy(connection->strided + connection->chain_strided, strided, (size_t) count * sizeof(RfStrided));
+	memcpy(connection->strided + connection->chain_strided, strided,
+		   (size_t) count * sizeof(RfStrided));
 	connection->posts[connection->posted % lane->config.max_wr].strided = (uint32_t) count;
 	connection->chain_strided += (uint32_t) count;
 	connection->strided_out += (uint32_t) count;

@@ -24,9 +24,10 @@
 
 #define MAX_PATIENCE	16
 #define MIN_PATIENCE	1
-#define AT_ONCE_PATIENCE	1000	/* attempts without backoff; in the end it asks, since the last buffer is granted only */
-#define MAX_WAIT_US		2000		/* ask rather than wait longer for the next attempt */
-#define FIRST_UNIT_NS	2000		/* t0 until round trips were measured */
+#define AT_ONCE_PATIENCE	1000	/* attempts without backoff; in the end it asks, since the last
+									 * buffer is granted only */
+#define MAX_WAIT_US		2000	/* ask rather than wait longer for the next attempt */
+#define FIRST_UNIT_NS	2000	/* t0 until round trips were measured */
 
 /* ---------- lists ---------- */
 
@@ -81,9 +82,11 @@ rf_claims_attach(RfLaneThread *lane, LaneFlow *local, RfFlow *flow)
 		claims->claimable = flow->pool_claimable;
 	claims->cursor = local->remote_flow * 5;	/* different starting points from the beginning */
 	claims->patience = MAX_PATIENCE;
-	rf_backoff_init(&claims->backoff, FIRST_UNIT_NS, flow->slot_count, flow->key, (uint64_t) lane->now * 1000);
+	rf_backoff_init(&claims->backoff, FIRST_UNIT_NS, flow->slot_count, flow->key,
+					(uint64_t) lane->now * 1000);
 	if (local->producer && flow->buffers != NULL)
-		claims->results = (uint64_t *) (flow->buffers + (size_t) flow->slot_count * flow->slot_size);
+		claims->results = (uint64_t *) (flow->buffers +
+										(size_t) flow->slot_count * flow->slot_size);
 	return true;
 }
 
@@ -150,7 +153,8 @@ buffers_needed(RfLaneThread *lane, const LaneFlow *local, const RfFlow *flow)
 	const LaneClaims *claims = local->claims;
 	uint64_t	limit = atomic_load(&flow->handed);
 	uint32_t	after = atomic_load_explicit(&flow->claim_after, memory_order_relaxed);
-	uint64_t	have = local->moved + claims->held_count + claims->under_way + claims->asked - claims->granted;
+	uint64_t	have = local->moved + claims->held_count + claims->under_way + claims->asked -
+		claims->granted;
 
 	if (limit > local->credit + local->window)
 		limit = local->credit + local->window;
@@ -350,7 +354,8 @@ hold(RfLaneThread *lane, uint32_t index, uint32_t buffer)
 	lane_count(&flow->stats.claims, 1);
 	atomic_store(&flow->claimed, local->moved + claims->held_count);
 	if (before != 0)
-		rf_lane_ring(&lane->config.shared->lanes[lane->flows[before - 1].lane % RF_MAX_LANES], lane->flows, before - 1);
+		rf_lane_ring(&lane->config.shared->lanes[lane->flows[before - 1].lane % RF_MAX_LANES],
+					 lane->flows, before - 1);
 }
 
 uint32_t
@@ -419,7 +424,8 @@ rf_claims_done(RfLaneThread *lane, uint32_t index, uint32_t i)
 			return;
 		}
 		wait_us = rf_backoff_lost(&claims->backoff, ++claim->lost, now_ns) / 1000;
-		if (lane->config.claim_at_once || claim->lost >= claims->patience || (claim->lost > 1 && wait_us > MAX_WAIT_US))
+		if (lane->config.claim_at_once || claim->lost >= claims->patience ||
+			(claim->lost > 1 && wait_us > MAX_WAIT_US))
 		{
 			if (claims->patience > MIN_PATIENCE)
 				claims->patience /= 2;
@@ -433,8 +439,10 @@ rf_claims_done(RfLaneThread *lane, uint32_t index, uint32_t i)
 			lane_count(&lane->lane->backoff_us, wait_us);
 		}
 	}
-	atomic_store_explicit(&lane->lane->backoff_limit_us, (uint32_t) (claims->backoff.limit_ns / 1000), memory_order_relaxed);
-	atomic_store_explicit(&lane->lane->claims_at_once, claims->backoff.allowed, memory_order_relaxed);
+	atomic_store_explicit(&lane->lane->backoff_limit_us,
+						  (uint32_t) (claims->backoff.limit_ns / 1000), memory_order_relaxed);
+	atomic_store_explicit(&lane->lane->claims_at_once, claims->backoff.allowed,
+						  memory_order_relaxed);
 }
 
 bool
@@ -487,7 +495,9 @@ rf_claims_asked(RfLaneThread *lane, uint32_t index, uint32_t value, RfError *err
 
 	/* It asks for slots that have credit. */
 	if (more == 0 || claims->asked + more - claims->granted +
-		(uint32_t) __builtin_popcountll(claims->granted_unused) + local->moved > local->credit + local->window)
+		(uint32_t) __builtin_popcountll(claims->granted_unused) +
+		local->moved >
+		local->credit + local->window)
 		return rf_error(error, RF_ERROR_PROTOCOL, NULL, NULL,
 						"the peer asked for receive buffers that it has no credit for");
 	claims->asked += more;

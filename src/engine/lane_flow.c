@@ -15,7 +15,7 @@
 
 #include "lane.h"
 
-#define PROBE_BACKOFF_LIMIT		32		/* times probe_ms */
+#define PROBE_BACKOFF_LIMIT		32	/* times probe_ms */
 
 static void
 wake(RfLaneThread *lane, RfFlow *flow)
@@ -88,6 +88,7 @@ rf_lane_flow_probe(RfLaneThread *lane)
 				rf_queue_message(lane, (uint32_t) index, RF_IMM_PROBE, 0))
 			{
 				lane_count(&lane->flows[index].stats.probes, 1);
+
 				/*
 				 * Counted here, too, without a ring of the sender: there are READY slots and no
 				 * credit.
@@ -135,7 +136,8 @@ is_placed(const RfFlow *flow, const LaneFlow *local, uint64_t slot)
 static bool
 may_merge(const RfFlow *flow, const LaneFlow *local, uint64_t slot)
 {
-	uint32_t	status = atomic_load_explicit(&flow->status[slot % local->slot_count], memory_order_relaxed);
+	uint32_t	status = atomic_load_explicit(&flow->status[slot % local->slot_count],
+											  memory_order_relaxed);
 
 	return status == RF_SLOT_READY || status == RF_SLOT_PLACED;
 }
@@ -149,7 +151,7 @@ static uint32_t
 slot_bytes(const RfFlow *flow, const LaneFlow *local, uint64_t slot)
 {
 	const RfSlotHeader *header = (const RfSlotHeader *)
-		(local->buffers + (size_t) (slot % local->slot_count) * local->slot_size);
+	(local->buffers + (size_t) (slot % local->slot_count) * local->slot_size);
 	const RfPlaced *placed = &flow->placed[slot % local->slot_count];
 	uint32_t	room = local->slot_size - (uint32_t) sizeof(RfSlotHeader);
 	uint32_t	length = header->length;
@@ -179,16 +181,16 @@ describe_slots(const RfFlow *flow, const LaneFlow *local, uint64_t first, uint64
 
 		if (!open)
 			sge[count++] = (RfSge)
-			{
-				.addr = local->buffers + (size_t) place * local->slot_size, .lkey = local->lkey
-			};
+		{
+			.addr = local->buffers + (size_t) place * local->slot_size, .lkey = local->lkey
+		};
 		sge[count - 1].length += placed ? (uint32_t) sizeof(RfSlotHeader) : bytes;
 		if (placed)
 			sge[count++] = (RfSge)
-			{
-				.addr = flow->value + flow->placed[place].offset,
+		{
+			.addr = flow->value + flow->placed[place].offset,
 				.length = bytes - (uint32_t) sizeof(RfSlotHeader), .lkey = flow->value_lkey
-			};
+		};
 		open = !placed;
 	}
 	return count;
@@ -211,8 +213,9 @@ gather_parts(RfLaneThread *lane, const RfFlow *flow, const LaneFlow *local, Mess
 	RfPartsEntries *parts = &message->parts;
 	RfSge	   *head = &parts->sge[0];
 
-	if (rf_parts_describe(rf_flow_parts(shared, flow)->slots[place], flow->part_count[place], &where,
-						  parts) > 0 && head->addr == where.slot)
+	if (rf_parts_describe(rf_flow_parts(shared, flow)->slots[place], flow->part_count[place],
+						  &where, parts) > 0 &&
+		head->addr == where.slot)
 	{
 		head->addr = header;
 		head->length += (uint32_t) sizeof(RfSlotHeader);
@@ -220,7 +223,10 @@ gather_parts(RfLaneThread *lane, const RfFlow *flow, const LaneFlow *local, Mess
 	else
 	{
 		/* Invalid parts are a bug; then the header goes alone, and the reader reports an error. */
-		*head = (RfSge) {header, sizeof(RfSlotHeader), local->lkey};
+		*head = (RfSge)
+		{
+			header, sizeof(RfSlotHeader), local->lkey
+		};
 		parts->count = 1;
 		parts->strided_count = 0;
 		parts->bytes = parts->page_bytes = 0;
@@ -339,7 +345,8 @@ post_message(RfLaneThread *lane, uint32_t index, const Message *message)
 
 	if (message->parts.count > 0)
 	{
-		memcpy((RfSge *) wr->sge, message->parts.sge, (size_t) message->parts.count * sizeof(RfSge));
+		memcpy((RfSge *) wr->sge, message->parts.sge,
+			   (size_t) message->parts.count * sizeof(RfSge));
 		wr->num_sge = message->parts.count;
 		rf_lane_stride(lane, local->peer, wr, message->parts.strided, message->parts.strided_count);
 	}
@@ -353,7 +360,8 @@ post_message(RfLaneThread *lane, uint32_t index, const Message *message)
 		place = rf_claims_use(local);
 	wr->remote_addr = local->remote_addr + (uint64_t) place * local->slot_size;
 	wr->rkey = local->rkey;
-	wr->imm = RF_IMM(RF_IMM_DATA, local->remote_flow, local->claims != NULL ? place : message->next);
+	wr->imm = RF_IMM(RF_IMM_DATA, local->remote_flow,
+					 local->claims != NULL ? place : message->next);
 	local->moved = message->next;
 }
 
@@ -414,7 +422,8 @@ rf_lane_flow_send(RfLaneThread *lane, uint32_t index, uint64_t budget, uint64_t 
 			return QUEUE_SPENT;
 		}
 		if (!rf_lane_has_room(lane, local->peer) ||
-			lane->connections[local->peer].strided_out + (uint32_t) message.parts.strided_count > lane->max_strided)
+			lane->connections[local->peer].strided_out + (uint32_t) message.parts.strided_count >
+			lane->max_strided)
 			return QUEUE_PARK;
 		merge_slots(lane, flow, local, &message, end, budget - *sent);
 		if (lane->admission != NULL &&
@@ -428,7 +437,8 @@ rf_lane_flow_send(RfLaneThread *lane, uint32_t index, uint64_t budget, uint64_t 
 											&gathered, RF_SLOT_IN_FLIGHT))
 		{
 			if (lane->admission != NULL)
-				rf_lane_wake_others(lane, rf_admission_give(lane->admission, admission, message.bytes, 0));
+				rf_lane_wake_others(lane, rf_admission_give(lane->admission, admission,
+															message.bytes, 0));
 			return QUEUE_DONE;
 		}
 
@@ -546,7 +556,8 @@ serve_consumer(RfLaneThread *lane, uint32_t index)
 		return;
 
 	/* Also when closing: the last credit acknowledges the end of the stream. */
-	if (atomic_load(&flow->handed) > local->credit && !local->end_received && !send_credit(lane, local))
+	if (atomic_load(&flow->handed) > local->credit && !local->end_received &&
+		!send_credit(lane, local))
 		return;
 
 	/* The same holds for a reader that leaves: see below. */
@@ -562,7 +573,8 @@ serve_consumer(RfLaneThread *lane, uint32_t index)
 
 	/*
 	 * Not before the first arrival: the message that the flow is open takes another path to the
-	 * producer's engine, and a STOP that overtakes it would name a flow that is not attached there.
+	 * producer's engine, and a STOP that overtakes it would name a flow that is not attached
+	 * there.
 	 */
 	if (atomic_load(&flow->stop) != 0 && local->moved > 0 && !local->end_received &&
 		!local->stop_sent)
@@ -636,8 +648,10 @@ place_slot(RfLaneThread *lane, LaneFlow *local, RfFlow *flow, uint32_t buffer)
 	uint32_t	state = RF_FLOW_OPEN;
 
 	claims->granted_unused &= ~bit;
-	atomic_store_explicit(&flow->place[local->moved % local->slot_count], (uint8_t) buffer, memory_order_relaxed);
-	if (rf_receive_arrived(claims->pool, buffer, local->index, granted) || atomic_load(&flow->state) != RF_FLOW_OPEN)
+	atomic_store_explicit(&flow->place[local->moved % local->slot_count], (uint8_t) buffer,
+						  memory_order_relaxed);
+	if (rf_receive_arrived(claims->pool, buffer, local->index, granted) ||
+		atomic_load(&flow->state) != RF_FLOW_OPEN)
 		return;
 	(void) rf_error(rf_flow_error(lane->config.shared, flow), RF_ERROR_PROTOCOL, NULL, NULL,
 					"a slot came into a receive buffer that its producer had not claimed");
@@ -710,7 +724,8 @@ rf_lane_flow_immediate(RfLaneThread *lane, int peer, const RfWc *wc, RfError *er
 	if (index >= lane->config.shared->max_flows || !lane->local[index]->attached ||
 		lane->local[index]->peer != peer)
 		return rf_error(error, RF_ERROR_PROTOCOL, NULL, NULL,
-						"the peer sent an immediate for flow %u, which is not open towards it", index);
+						"the peer sent an immediate for flow %u, which is not open towards it",
+						index);
 	local = lane->local[index];
 	flow = &lane->flows[index];
 
@@ -734,8 +749,8 @@ rf_lane_flow_immediate(RfLaneThread *lane, int peer, const RfWc *wc, RfError *er
 				break;
 
 			/*
-			 * Answer with the released buffers, even if there are none: the producer then knows. If
-			 * there is no room now, the next probe will come.
+			 * Answer with the released buffers, even if there are none: the producer then knows.
+			 * If there is no room now, the next probe will come.
 			 */
 			(void) send_credit(lane, local);
 			return true;
@@ -759,7 +774,8 @@ rf_lane_flow_immediate(RfLaneThread *lane, int peer, const RfWc *wc, RfError *er
 			if (value == RF_STOP_IMM_LEAVE)
 				atomic_store(&flow->leaving, 1);
 			else
-				atomic_store(&flow->stop, value == RF_STOP_IMM_FAILED ? RF_STOP_FAILED : RF_STOP_CLEAN);
+				atomic_store(&flow->stop,
+							 value == RF_STOP_IMM_FAILED ? RF_STOP_FAILED : RF_STOP_CLEAN);
 			wake_producer(lane, local, flow);
 			rf_lane_flow_serve(lane, index);
 			return true;
@@ -782,7 +798,8 @@ rf_lane_flow_immediate(RfLaneThread *lane, int peer, const RfWc *wc, RfError *er
 			return true;
 	}
 	return rf_error(error, RF_ERROR_PROTOCOL, NULL, NULL,
-					"the peer sent an immediate of kind %u that flow %u does not expect", kind, index);
+					"the peer sent an immediate of kind %u that flow %u does not expect", kind,
+					index);
 }
 
 /* ---------- life ---------- */
@@ -830,7 +847,8 @@ rf_lane_flow_attach(RfLaneThread *lane, uint32_t index)
 	{
 		RfError		error;
 
-		(void) rf_error(&error, RF_ERROR_CONNECTION, NULL, NULL, "the connection to the peer is gone");
+		(void) rf_error(&error, RF_ERROR_CONNECTION, NULL, NULL,
+						"the connection to the peer is gone");
 		rf_lane_flow_fail(lane, index, &error);
 		return;
 	}

@@ -14,8 +14,8 @@ rf_lane_notice(RfLaneThread *lane, RfLaneEventKind kind, int peer, uint32_t flow
 	uint64_t	one = 1;
 
 	/*
-	 * Never full: a flow is detached once and a connection lost and dropped once before the
-	 * main thread, which reads the notice first, attaches or adds it again.
+	 * Never full: a flow is detached once and a connection lost and dropped once before the main
+	 * thread, which reads the notice first, attaches or adds it again.
 	 */
 	pthread_mutex_lock(&lane->lock);
 	notice = &lane->notices[lane->notice_head++ % lane->notice_size];

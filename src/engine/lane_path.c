@@ -26,8 +26,14 @@ rf_lane_path_prove(RfLaneThread *lane, int peer)
 		return;
 	wr = (RfWr)
 	{
-		.wr_id = LANE_PROOF_ID, .opcode = RF_WR_WRITE_IMM, .signaled = true, .num_sge = 1, .sge = &proof->source,
-		.remote_addr = proof->remote_addr, .rkey = proof->rkey, .imm = RF_IMM(RF_IMM_PROOF, 0, 0)
+		.wr_id = LANE_PROOF_ID,
+			.opcode = RF_WR_WRITE_IMM,
+			.signaled = true,
+			.num_sge = 1,
+			.sge = &proof->source,
+			.remote_addr = proof->remote_addr,
+			.rkey = proof->rkey,
+			.imm = RF_IMM(RF_IMM_PROOF, 0, 0)
 	};
 	lane->config.provider->qp_post(connection->qp, &wr);
 }
@@ -59,7 +65,8 @@ rf_lane_path_seen(RfLaneThread *lane, int peer, const RfWc *wc, RfError *error)
 	bool		right = wc->byte_len == RF_PROOF_SIZE && wc->imm == RF_IMM(RF_IMM_PROOF, 0, 0);
 
 	if (proof == NULL || connection->proof_seen)
-		return rf_error(error, RF_ERROR_PROTOCOL, NULL, NULL, "the peer proves a connection that is proven");
+		return rf_error(error, RF_ERROR_PROTOCOL, NULL, NULL,
+						"the peer proves a connection that is proven");
 	for (size_t i = 0; i < RF_PROOF_SIZE / sizeof(uint64_t) && right; i++)
 		right = proof->landing[i] == proof->number;
 	if (!right)
@@ -78,7 +85,8 @@ give_up(RfLaneThread *lane, int peer)
 	RfError		error;
 
 	(void) rf_error(&error, RF_ERROR_CONNECTION, "What was sent is not acknowledged.",
-					"rdma_fdw.peer_timeout is how long data that does not get through is waited for.",
+					"rdma_fdw.peer_timeout is how long data that does not get through is waited "
+					"for.",
 					"no data got through for %u ms", lane->config.peer_timeout_ms);
 	rf_lane_lost(lane, peer, &error);
 }
@@ -95,7 +103,7 @@ rf_lane_path_watch(RfLaneThread *lane)
 		int64_t		due = connection->progress_at + timeout_us;
 
 		if (connection->qp == NULL || connection->failed ||
-		connection->posted == connection->completed)
+			connection->posted == connection->completed)
 			continue;
 		if (connection->overdue)
 			due += GRACE_US;

@@ -17,8 +17,10 @@ typedef enum RfLaneEventKind
 {
 	RF_LANE_CONNECTION_LOST = 1,	/* qp context's peer; error says why. Told once per connection */
 	RF_LANE_CONNECTION_PROVEN,	/* answer to rf_lane_prove: bytes get through in both directions */
-	RF_LANE_CONNECTION_DROPPED, /* answer to rf_lane_drop_connection: its queue pair is destroyed, no flow of it is attached */
-	RF_LANE_FLOW_DETACHED		/* the flow's ENDs are exchanged and its backend let go (CLOSING): buffers may be freed, set it FREE */
+	RF_LANE_CONNECTION_DROPPED, /* answer to rf_lane_drop_connection: its queue pair is destroyed,
+								 * no flow of it is attached */
+	RF_LANE_FLOW_DETACHED		/* the flow's ENDs are exchanged and its backend let go (CLOSING):
+								 * buffers may be freed, set it FREE */
 } RfLaneEventKind;
 
 typedef struct RfLaneEvent
@@ -50,21 +52,26 @@ typedef struct RfLaneConfig
 	const RfProvider *provider;
 	RfDevice   *device;
 	int			cq_depth;
-	uint32_t	max_wr;			/* of every queue pair (RfQpConfig.max_wr); the lane never has more outstanding */
+	uint32_t	max_wr;			/* of every queue pair (RfQpConfig.max_wr); the lane never has more
+								 * outstanding */
 	uint32_t	poll_batch;		/* MAX_POLL_WC */
 	RfPollingMode polling_mode;
-	uint32_t	poll_us;		/* adaptive: keep trying this long after the last success before arming */
+	uint32_t	poll_us;		/* adaptive: keep trying this long after the last success before
+								 * arming */
 	uint32_t	probe_ms;		/* wait for credit this long before a PROBE */
-	uint32_t	peer_timeout_ms;	/* a connection is lost if none of its work requests
-									 * completes for so long; 0 = never */
+	uint32_t	peer_timeout_ms;	/* a connection is lost if none of its work requests completes
+									 * for so long; 0 = never */
 	uint32_t	merge_limit;	/* bytes one merged work request may have; 0 = never merge */
 	uint32_t	chain_limit;	/* work requests per post; 1 = never chain */
 	bool		signal_all;		/* ask for a completion of every work request */
-	bool		claim_at_once;	/* a lost claim of a shared receive pool's buffer is tried again at once, without backoff */
+	bool		claim_at_once;	/* a lost claim of a shared receive pool's buffer is tried again at
+								 * once, without backoff */
 	RfAdmission *admission;		/* NULL = no policy. The lane keeps a use of its own */
-	int32_t		credit_limit;	/* work requests outstanding on a queue pair; 0 = up to max_wr, RF_CREDIT_AUTO = by trying */
+	int32_t		credit_limit;	/* work requests outstanding on a queue pair; 0 = up to max_wr,
+								 * RF_CREDIT_AUTO = by trying */
 	int			main_wake_fd;	/* eventfd: the main thread has events to read */
-	void		(*wake_owner) (RfFlow *flow);	/* SetLatch of the flow's backend; called with waiting == 1 cleared */
+	void		(*wake_owner) (RfFlow *flow);	/* SetLatch of the flow's backend; called with
+												 * waiting == 1 cleared */
 } RfLaneConfig;
 
 /*

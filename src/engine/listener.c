@@ -24,7 +24,8 @@
 
 #define RF_ACCEPT_AT_ONCE		64
 #define RF_LISTEN_BACKLOG		4096	/* the kernel has a limit of its own: net.core.somaxconn */
-#define RF_FIRST_BYTES_S		3		/* the kernel hands over a connection that stays silent for this long anyway */
+#define RF_FIRST_BYTES_S		3	/* the kernel hands over a connection that stays silent for
+									 * this long anyway */
 #define RF_ACCEPT_PAUSE_US		1000000
 
 static int64_t paused_until = 0;
@@ -36,7 +37,8 @@ static int64_t paused_until = 0;
 static void
 listen_host(char *host, size_t size)
 {
-	const char *from = rf_listen_address && rf_listen_address[0] ? rf_listen_address : ListenAddresses;
+	const char *from = rf_listen_address && rf_listen_address[0] ? rf_listen_address :
+		ListenAddresses;
 	size_t		length;
 
 	while (from && (*from == ' ' || *from == ','))
@@ -125,8 +127,10 @@ rf_listen(RfError *error)
 		fd = bind_tcp(one);
 	freeaddrinfo(found);
 	if (fd < 0)
-		return rf_error(error, RF_ERROR_CONFIGURATION, NULL, "Set rdma_fdw.listen_address and rdma_fdw.engine_port.",
-						"could not listen on address %.80s, port %d: %s", host, rf_engine_port, strerror(errno));
+		return rf_error(error, RF_ERROR_CONFIGURATION, NULL,
+						"Set rdma_fdw.listen_address and rdma_fdw.engine_port.",
+						"could not listen on address %.80s, port %d: %s", host, rf_engine_port,
+						strerror(errno));
 	rf_engine->listen_tcp.kind = RF_SOURCE_LISTEN;
 	rf_engine->listen_tcp.fd = fd;
 	atomic_store(&rf_shared->engine_port, local_port(fd));
@@ -134,11 +138,13 @@ rf_listen(RfError *error)
 	/* The local name is for engines on this host; without it they use TCP. */
 	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	name_length = rf_socket_local_address(&name, rf_shared->engine_local_name);
-	if (fd < 0 || bind(fd, (struct sockaddr *) &name, name_length) != 0 || listen(fd, RF_LISTEN_BACKLOG) != 0)
+	if (fd < 0 || bind(fd, (struct sockaddr *) &name, name_length) != 0 ||
+		listen(fd, RF_LISTEN_BACKLOG) != 0)
 	{
 		ereport(LOG,
 				(errcode_for_socket_access(),
-				 errmsg("rdma_fdw engine: could not listen on a local socket, engines of this host will use TCP: %m")));
+				 errmsg("rdma_fdw engine: could not listen on a local socket, engines of this "
+						"host will use TCP: %m")));
 		if (fd >= 0)
 			close(fd);
 		fd = -1;
@@ -147,9 +153,11 @@ rf_listen(RfError *error)
 	rf_engine->listen_local.kind = RF_SOURCE_LISTEN;
 	rf_engine->listen_local.fd = fd;
 
-	if (!rf_watch(&rf_engine->listen_tcp, EPOLLIN) || (fd >= 0 && !rf_watch(&rf_engine->listen_local, EPOLLIN)))
+	if (!rf_watch(&rf_engine->listen_tcp, EPOLLIN) ||
+		(fd >= 0 && !rf_watch(&rf_engine->listen_local, EPOLLIN)))
 	{
-		rf_error(error, RF_ERROR_RESOURCES, NULL, NULL, "could not watch a socket: %s", strerror(errno));
+		rf_error(error, RF_ERROR_RESOURCES, NULL, NULL, "could not watch a socket: %s",
+				 strerror(errno));
 		rf_unwatch(&rf_engine->listen_tcp);
 		close(rf_engine->listen_tcp.fd);
 		if (fd >= 0)
@@ -169,7 +177,8 @@ rf_listener_event(RfSource *source)
 	{
 		struct sockaddr_storage address = {0};
 		socklen_t	length = sizeof(address);
-		int			fd = accept4(source->fd, (struct sockaddr *) &address, &length, SOCK_CLOEXEC | SOCK_NONBLOCK);
+		int			fd = accept4(source->fd, (struct sockaddr *) &address, &length,
+								 SOCK_CLOEXEC | SOCK_NONBLOCK);
 		RfConnection *connection;
 		RfConnection *victim;
 
@@ -206,7 +215,8 @@ rf_listener_event(RfSource *source)
 		{
 			RfError		error = {0};
 
-			rf_error(&error, RF_ERROR_PROTOCOL, NULL, NULL, "too many connections that prove nothing");
+			rf_error(&error, RF_ERROR_PROTOCOL, NULL, NULL,
+					 "too many connections that prove nothing");
 			rf_connection_fail(victim, &error);
 		}
 		rf_connection_event(connection, EPOLLIN);

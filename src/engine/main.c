@@ -51,7 +51,9 @@ read_boot_id(uint8_t id[16])
 		return;
 	while (digits < 32 && (c = fgetc(file)) != EOF)
 	{
-		int			value = c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+		int			value = c >= '0' && c <= '9' ? c - '0' :
+			c >= 'a' && c <= 'f' ? c - 'a' + 10 :
+			-1;
 
 		if (value >= 0)
 		{
@@ -87,7 +89,9 @@ static RfAdmission *
 admission_settings(RfLaneConfig *config)
 {
 	const RfAdmissionPolicy *policy = rf_admission_hook != NULL ? rf_admission_hook :
-		rf_admission_policy == RF_ADMISSION_DELAY ? &rf_admission_delay_policy : &rf_admission_window_policy;
+		rf_admission_policy == RF_ADMISSION_DELAY ?
+		&rf_admission_delay_policy :
+		&rf_admission_window_policy;
 	uint64_t	window = (uint64_t) rf_admission_window * 1024;
 	RfAdmission *before = config->admission;
 
@@ -136,7 +140,8 @@ choose_device(void)
 	memset(&rf_shared->device_error, 0, sizeof(rf_shared->device_error));
 	memset(&rf_shared->device, 0, sizeof(rf_shared->device));
 	if (rf_provider != RF_PROVIDER_SOFT &&
-		!open_device(rf_provider == RF_PROVIDER_AUTO ? &rf_provider_fallback : &rf_provider_verbs, &error))
+		!open_device(rf_provider == RF_PROVIDER_AUTO ? &rf_provider_fallback : &rf_provider_verbs,
+					 &error))
 	{
 		rf_shared->device_error = error;
 		if (rf_provider == RF_PROVIDER_VERBS)
@@ -180,8 +185,10 @@ calibrate_regions(void)
 		if (!rf_region_measure(&costs[over]))
 			rf_error(&error, RF_ERROR_RESOURCES, NULL, NULL, "out of memory");
 		else if (over != RF_OVER_VERBS && !rf_regions_sockets(over == RF_OVER_TCP, socks))
-			rf_error(&error, RF_ERROR_RESOURCES, NULL, NULL, "could not connect sockets to each other: %s", strerror(errno));
-		else if (rf_regions_measure(rf_engine->provider, rf_engine->device, socks, &costs[over], &error))
+			rf_error(&error, RF_ERROR_RESOURCES, NULL, NULL,
+					 "could not connect sockets to each other: %s", strerror(errno));
+		else if (rf_regions_measure(rf_engine->provider, rf_engine->device, socks, &costs[over],
+									&error))
 			continue;
 		costs[over].request = 0;
 		rf_log_error(LOG, "could not measure what regions of memory cost to send", &error);
@@ -251,7 +258,8 @@ engine_exit(int code, Datum arg)
 	rf_engine->lane_count = 0;
 
 	memset(&error, 0, sizeof(error));
-	rf_error(&error, RF_ERROR_CONNECTION, NULL, "The engine starts again by itself; repeat the query.",
+	rf_error(&error, RF_ERROR_CONNECTION, NULL,
+			 "The engine starts again by itself; repeat the query.",
 			 "the rdma_fdw engine of this node was stopped");
 	rf_flows_fail_all(&error);
 	for (i = 0; i < RF_MAX_PEERS; i++)
@@ -278,7 +286,8 @@ pause_start(int64_t pause_us)
 
 	while ((left = until - rf_now_us()) > 0)
 	{
-		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, left / 1000 + 1, PG_WAIT_EXTENSION);
+		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, left / 1000 + 1,
+						 PG_WAIT_EXTENSION);
 		ResetLatch(MyLatch);
 		CHECK_FOR_INTERRUPTS();
 		if (ShutdownRequestPending)
@@ -306,7 +315,8 @@ listen_when_possible(void)
 	memset(&error, 0, sizeof(error));
 	while (!rf_listen(&error))
 	{
-		if (rf_shared->start_error.kind == RF_ERROR_NONE || strcmp(rf_shared->start_error.message, error.message) != 0)
+		if (rf_shared->start_error.kind == RF_ERROR_NONE ||
+			strcmp(rf_shared->start_error.message, error.message) != 0)
 			rf_log_error(LOG, "could not listen for other engines", &error);
 		rf_shared->start_error = error;
 		pause_us = pause_start(pause_us) ? Min(pause_us * 2, RF_LISTEN_MAX_US) : RF_LISTEN_FIRST_US;
@@ -341,8 +351,9 @@ start_engine(void)
 
 	read_boot_id(rf_engine->boot_id);
 	atomic_fetch_add(&rf_shared->engine_epoch, 1);
-	snprintf(rf_shared->engine_local_name, sizeof(rf_shared->engine_local_name), "rdma_fdw.%016llx%016llx.%u",
-			 (unsigned long long) rf_shared->node.words[0], (unsigned long long) rf_shared->node.words[1], atomic_load(&rf_shared->engine_epoch));
+	snprintf(rf_shared->engine_local_name, sizeof(rf_shared->engine_local_name),
+			 "rdma_fdw.%016llx%016llx.%u", (unsigned long long) rf_shared->node.words[0],
+			 (unsigned long long) rf_shared->node.words[1], atomic_load(&rf_shared->engine_epoch));
 	for (i = 0; i < RF_MAX_PEERS; i++)
 	{
 		uint32_t	state = atomic_load(&rf_shared->peers[i].state);
@@ -365,9 +376,11 @@ start_engine(void)
 	(void) prctl(PR_SET_DUMPABLE, 1);
 	choose_device();
 	rf_engine->pool = rf_pool_create(rf_shared, rf_engine->provider);
-	rf_engine->values = rf_values_create(rf_shared, rf_engine->provider, (uint64_t) rf_registration_cache * 1024);
+	rf_engine->values = rf_values_create(rf_shared, rf_engine->provider,
+										 (uint64_t) rf_registration_cache * 1024);
 	if (rf_engine->pool == NULL || rf_engine->values == NULL || !rf_flows_start())
-		ereport(FATAL, (errcode(ERRCODE_OUT_OF_MEMORY), errmsg("rdma_fdw engine: out of memory")));
+		ereport(FATAL,
+				(errcode(ERRCODE_OUT_OF_MEMORY), errmsg("rdma_fdw engine: out of memory")));
 	if (rf_engine->provider != NULL && !start_lanes())
 		proc_exit(1);
 	listen_when_possible();
@@ -378,9 +391,9 @@ start_engine(void)
 	ereport(LOG,
 			(errmsg("rdma_fdw engine: ready on port %u, provider %s, %u lanes, %llu MB in %u segments",
 					atomic_load(&rf_shared->engine_port),
-					rf_engine->provider ? rf_engine->caps.provider : "none",
-					rf_engine->lane_count,
-					(unsigned long long) (rf_segment_offset(rf_shared, rf_shared->segment_count) >> 20),
+					rf_engine->provider ? rf_engine->caps.provider : "none", rf_engine->lane_count,
+					(unsigned long long) (rf_segment_offset(rf_shared, rf_shared->segment_count) >>
+										  20),
 					rf_shared->segment_count)));
 }
 
@@ -406,7 +419,9 @@ lane_events(void)
 
 		while (rf_lane_event(rf_engine->lanes[i], &event))
 		{
-			RfConnection *connection = event.peer >= 0 && event.peer < RF_MAX_PEERS ? rf_engine->by_peer[event.peer] : NULL;
+			RfConnection *connection = event.peer >= 0 && event.peer < RF_MAX_PEERS ?
+				rf_engine->by_peer[event.peer] :
+				NULL;
 
 			switch (event.kind)
 			{
@@ -460,8 +475,8 @@ one_round(void)
 		RfSource   *source = events[i].data.ptr;
 
 		/*
-		 * An earlier event of this round may have closed it; its memory is there until the round is
-		 * over.
+		 * An earlier event of this round may have closed it; its memory is there until the round
+		 * is over.
 		 */
 		if (source->events == 0)
 			continue;
@@ -547,6 +562,7 @@ rf_engine_main(Datum arg)
 	rf_connections_bye();
 
 	/* With exit code 1 the postmaster starts the engine again, unless it is shutting down. */
-	ereport(LOG, (errmsg("rdma_fdw engine: stopping")));
+	ereport(LOG,
+			(errmsg("rdma_fdw engine: stopping")));
 	proc_exit(1);
 }

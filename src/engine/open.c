@@ -177,7 +177,8 @@ buffers_held(uint32_t role)
 static bool
 over_share(const RfFlow *flow, size_t size)
 {
-	size_t		limit = rf_segment_offset(rf_shared, rf_shared->segment_count) / 100 * flow->role_share;
+	size_t		limit = rf_segment_offset(rf_shared, rf_shared->segment_count) / 100 *
+	flow->role_share;
 	size_t		held;
 
 	if (flow->role_share >= 100 || size == 0 || buffers_held(0) + size <= limit)
@@ -187,12 +188,14 @@ over_share(const RfFlow *flow, size_t size)
 }
 
 /*
- * Takes memory for `count` slots, and `more` bytes behind them. Where there is not so much free memory, or not within
- * the role's share, a flow that can do with fewer slots gets half as many, and so on: to wait for more would be to wait
- * with the buffers of the same statement's other streams in hand.
+ * Takes memory for `count` slots, and `more` bytes behind them. Where there is not so much free
+ * memory, or not within the role's share, a flow that can do with fewer slots gets half as many,
+ * and so on: to wait for more would be to wait with the buffers of the same statement's other
+ * streams in hand.
  */
 static RfPoolResult
-take_slots(uint32_t index, RfConnection *connection, uint32_t count, size_t more, bool *share, RfError *error)
+take_slots(uint32_t index, RfConnection *connection, uint32_t count, size_t more, bool *share,
+		   RfError *error)
 {
 	RfFlow	   *flow = &rf_shared->flows[index];
 	RfFlowWork *work = &rf_engine->flows[index];
@@ -204,7 +207,8 @@ take_slots(uint32_t index, RfConnection *connection, uint32_t count, size_t more
 
 		*share = over_share(flow, size);
 		if (!*share)
-			result = rf_pool_take(rf_engine->pool, work->peer, connection->domain, size, &work->block, error);
+			result = rf_pool_take(rf_engine->pool, work->peer, connection->domain, size,
+								  &work->block, error);
 		if (result == RF_POOL_TAKEN)
 			flow->slot_count = count;
 		if (result != RF_POOL_NONE_FREE || !flow->fewer_slots || count <= FEWEST_SLOTS)
@@ -217,8 +221,10 @@ no_buffers(RfError *error, uint32_t index, const char *where, bool share)
 {
 	memset(error, 0, sizeof(*error));
 	if (share)
-		rf_error(error, RF_ERROR_RESOURCES, NULL, "Raise rdma_fdw.role_share for this role, or rdma_fdw.buffer_memory.",
-				 "no buffer memory for a stream on the %s node within %u ms: the role has its share of it (rdma_fdw.role_share)",
+		rf_error(error, RF_ERROR_RESOURCES, NULL,
+				 "Raise rdma_fdw.role_share for this role, or rdma_fdw.buffer_memory.",
+				 "no buffer memory for a stream on the %s node within %u ms: the role has its "
+				 "share of it (rdma_fdw.role_share)",
 				 where, rf_shared->flows[index].buffer_wait_ms);
 	else
 		rf_error(error, RF_ERROR_RESOURCES, NULL,
@@ -450,7 +456,8 @@ try_consumer(uint32_t index)
 	if (flow->pool != NULL)
 	{
 		share = over_share(flow, pool_bytes(flow));
-		result = share ? RF_POOL_NONE_FREE : rf_receive_use(flow->pool, work->peer, &region, &error);
+		result = share ? RF_POOL_NONE_FREE :
+			rf_receive_use(flow->pool, work->peer, &region, &error);
 	}
 	if (result == RF_POOL_TAKEN && region != NULL)
 	{
@@ -490,10 +497,14 @@ try_consumer(uint32_t index)
 	{
 		flow->buffers = rf_receive_buffer(flow->pool, 0);
 		opened.pool_buffers = flow->pool->count;
+
 		/*
-		 * Compare-and-swaps of the device and of the second transport are not atomic to each other.
+		 * Compare-and-swaps of the device and of the second transport are not atomic to each
+		 * other.
 		 */
-		opened.pool_claimable = connection->over_sockets && !rf_engine->caps.needs_socket ? 0 : flow->pool->claimable;
+		opened.pool_claimable = connection->over_sockets && !rf_engine->caps.needs_socket ?
+			0 :
+			flow->pool->claimable;
 	}
 	else
 	{
@@ -743,8 +754,8 @@ take_back(int64_t now)
 	}
 	if (count > 0)
 		ereport(LOG,
-				(errmsg("rdma_fdw engine: took %u streams back that nobody opened, of process %d%s", count, pid,
-						count > 1 ? " and perhaps others" : "")));
+				(errmsg("rdma_fdw engine: took %u streams back that nobody opened, of process %d%s",
+						count, pid, count > 1 ? " and perhaps others" : "")));
 }
 
 void

@@ -24,8 +24,10 @@ static bool
 refuse(RfPeer *peer, const RfError *error)
 {
 	strlcpy(peer->pages_error, error->message, sizeof(peer->pages_error));
-	if (atomic_exchange(&peer->pages, RF_PAGES_REFUSED) != RF_PAGES_REFUSED && rf_register_pages != RF_REGISTER_OFF)
-		rf_log_error(LOG, "heap pages are copied, because shared buffers are not registered", error);
+	if (atomic_exchange(&peer->pages, RF_PAGES_REFUSED) != RF_PAGES_REFUSED &&
+		rf_register_pages != RF_REGISTER_OFF)
+		rf_log_error(LOG, "heap pages are copied, because shared buffers are not registered",
+					 error);
 	return false;
 }
 
@@ -38,7 +40,8 @@ may_register(RfPeer *peer)
 
 	memset(&error, 0, sizeof(error));
 	if (rf_register_pages == RF_REGISTER_OFF)
-		(void) rf_error(&error, RF_ERROR_CONFIGURATION, NULL, NULL, "rdma_fdw.register_shared_buffers is off");
+		(void) rf_error(&error, RF_ERROR_CONFIGURATION, NULL, NULL,
+						"rdma_fdw.register_shared_buffers is off");
 	else if (rf_engine->caps.max_sge < 2)
 		(void) rf_error(&error, RF_ERROR_CONFIGURATION, NULL, NULL, "the device gathers nothing");
 	else if (rf_register_pages == RF_REGISTER_AUTO && ms > MAX_REGISTER_MS)
@@ -68,8 +71,9 @@ rf_pages_register(RfConnection *connection)
 		return NULL;
 	memset(&error, 0, sizeof(error));
 	if (connection->pages == NULL)
-		connection->pages = rf_engine->provider->source_register(connection->domain, rf_shared->page_memory,
-																 rf_shared->page_memory_size, &error);
+		connection->pages = rf_engine->provider->source_register(
+																 connection->domain, rf_shared->page_memory, rf_shared->page_memory_size,
+																 &error);
 	if (connection->pages == NULL)
 	{
 		connection->pages_refused = true;

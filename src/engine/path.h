@@ -33,7 +33,8 @@ typedef enum RfPathEvent
 #define RF_PATH_AGAIN		0x40u	/* make new ones, over the software transport */
 #define RF_PATH_FAIL		0x80u	/* the connection fails: the data path is dead */
 #define RF_PATH_WRONG		0x100u	/* it fails: the other end sent an invalid message */
-#define RF_PATH_WAIT		0x200u	/* the deadline is RfPath.tenths of rdma_fdw.connect_timeout from now */
+#define RF_PATH_WAIT		0x200u	/* the deadline is RfPath.tenths of rdma_fdw.connect_timeout
+									 * from now */
 
 typedef enum RfPathState
 {
@@ -47,7 +48,8 @@ typedef struct RfPath
 {
 	RfPathState state;
 	bool		initiator;
-	bool		may_fall_back;	/* the first attempt is not over the software transport, and both ends offer it */
+	bool		may_fall_back;	/* the first attempt is not over the software transport, and both
+								 * ends offer it */
 	bool		fell_back;		/* this is the second attempt, or the way there */
 	bool		broken_came;	/* later messages belong to the second attempt */
 	bool		connected;

@@ -109,7 +109,10 @@ handle_message(RfConnection *connection, const RfControlMessage *message)
 				RfError		error;
 
 				memset(&error, 0, sizeof(error));
-				rf_error(&error, RF_ERROR_CONNECTION, NULL, "Repeat the query; the engine starts again by itself unless its server was shut down.",
+				rf_error(
+						 &error, RF_ERROR_CONNECTION, NULL,
+						 "Repeat the query; the engine starts again by itself unless its server "
+						 "was shut down.",
 						 "the other engine was stopped");
 				rf_connection_fail(connection, &error);
 				break;
@@ -127,8 +130,9 @@ read_in(RfConnection *connection)
 	int			steps = 0;
 
 	/*
-	 * Stop after some messages: a peer that sends without a pause must not keep the others waiting.
-	 * What is left in the socket wakes us again; what is in memory has its turn in the next round.
+	 * Stop after some messages: a peer that sends without a pause must not keep the others
+	 * waiting. What is left in the socket wakes us again; what is in memory has its turn in the
+	 * next round.
 	 */
 	memset(&error, 0, sizeof(error));
 	while (!connection->dead && connection->source.fd >= 0 && steps++ < RF_STEPS_AT_ONCE)
@@ -148,7 +152,8 @@ read_in(RfConnection *connection)
 			if (got <= 0)
 			{
 				rf_error(&error, RF_ERROR_CONNECTION, NULL, NULL, "%s",
-						 got == 0 ? "the other side closed the connection" : rf_connection_reason(connection, errno));
+						 got == 0 ? "the other side closed the connection" :
+						 rf_connection_reason(connection, errno));
 				rf_connection_fail(connection, &error);
 				return;
 			}
@@ -168,12 +173,13 @@ read_in(RfConnection *connection)
 				break;
 			case RF_STEP_FAILED:
 				if (hs->out_used > 0 && connection->tls == NULL)
-					(void) send(connection->source.fd, hs->out, hs->out_used, MSG_NOSIGNAL | MSG_DONTWAIT);
+					(void) send(connection->source.fd, hs->out, hs->out_used,
+								MSG_NOSIGNAL | MSG_DONTWAIT);
 				if (hs->crossing && connection->retries < RF_CROSSING_RETRIES)
 				{
 					/*
-					 * The token is still valid. Normally the other side's connection arrives before
-					 * we try again.
+					 * The token is still valid. Normally the other side's connection arrives
+					 * before we try again.
 					 */
 					connection->retries++;
 					connection->retry_us = rf_now_us() + RF_CROSSING_RETRY_US;
@@ -318,7 +324,8 @@ rf_peers_requested(void)
 		atomic_store(&peer->state, RF_PEER_CONNECTING);
 		if (!rf_places_make(peer->role, peer->role_limit))
 		{
-			rf_error(&peer->error, RF_ERROR_RESOURCES, NULL, "Raise rdma_fdw.role_share for this role.",
+			rf_error(&peer->error, RF_ERROR_RESOURCES, NULL,
+					 "Raise rdma_fdw.role_share for this role.",
 					 "the role has as many nodes connected as one role may have");
 			atomic_store(&peer->state, RF_PEER_FAILED);
 			rf_peers_wake(i);
@@ -419,7 +426,8 @@ rf_connections_bye(void)
 		if (connection == NULL || connection->phase != RF_PHASE_UP)
 			continue;
 		rf_connection_send(connection, RF_CONTROL_BYE, NULL, 0);
-		if (connection->source.fd >= 0 && memcmp(&rf_shared->peers[i].node, &rf_shared->node, sizeof(RfNodeId)) != 0)
+		if (connection->source.fd >= 0 &&
+			memcmp(&rf_shared->peers[i].node, &rf_shared->node, sizeof(RfNodeId)) != 0)
 			waiting[count++] = (struct pollfd) {.fd = connection->source.fd, .events = POLLIN};
 	}
 	while (count > 0 && (now = rf_now_us()) < until)
@@ -429,7 +437,9 @@ rf_connections_bye(void)
 		for (i = count - 1; i >= 0; i--)
 		{
 			char		ignored[4096];
-			ssize_t		got = waiting[i].revents == 0 ? 1 : recv(waiting[i].fd, ignored, sizeof(ignored), MSG_DONTWAIT);
+			ssize_t		got = waiting[i].revents == 0 ?
+				1 :
+				recv(waiting[i].fd, ignored, sizeof(ignored), MSG_DONTWAIT);
 
 			if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR))
 				waiting[i] = waiting[--count];
@@ -489,7 +499,8 @@ rf_connections_timers(int64_t now)
 		{
 			if (now - connection->heard_us >= peer_timeout_us())
 			{
-				rf_error(&error, RF_ERROR_CONNECTION, NULL, "rdma_fdw.peer_timeout is how long a silent engine is waited for.",
+				rf_error(&error, RF_ERROR_CONNECTION, NULL,
+						 "rdma_fdw.peer_timeout is how long a silent engine is waited for.",
 						 "it has not answered for %d ms", rf_peer_timeout);
 				rf_connection_fail(connection, &error);
 			}
@@ -511,7 +522,8 @@ rf_connections_timers(int64_t now)
 			{
 				/* As expected: its connection exists and ours is not needed. */
 				connection->crossed = true;
-				rf_error(&error, RF_ERROR_CONNECTION, NULL, NULL, "the other node's connection is used");
+				rf_error(&error, RF_ERROR_CONNECTION, NULL, NULL,
+						 "the other node's connection is used");
 				rf_connection_fail(connection, &error);
 			}
 			else
@@ -530,7 +542,8 @@ rf_connections_timers(int64_t now)
 		if (now >= connection->deadline_us && !rf_setup_timeout(connection))
 		{
 			rf_error(&error, RF_ERROR_CONNECTION, NULL, NULL,
-					 connection->phase == RF_PHASE_CONNECTING ? "timeout" : "timeout in the handshake");
+					 connection->phase == RF_PHASE_CONNECTING ? "timeout" :
+					 "timeout in the handshake");
 			rf_connection_fail(connection, &error);
 		}
 	}

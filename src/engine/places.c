@@ -1,17 +1,17 @@
 /*
  * places.c - who may have how many of the places for peers.
  *
- * A node gets its place by a token, which was issued to an SQL role there, or because a session here
- * asked for it. One role has at most its share (rdma_fdw.role_share), so that engines that a role
- * starts or names do not keep other nodes out. Connections that no stream uses give way, the oldest
- * first: the next query makes such a connection anew. Before all places are taken, those of the role
- * with most do.
+ * A node gets its place by a token, which was issued to an SQL role there, or because a session
+ * here asked for it. One role has at most its share (rdma_fdw.role_share), so that engines that a
+ * role starts or names do not keep other nodes out. Connections that no stream uses give way, the
+ * oldest first: the next query makes such a connection anew. Before all places are taken, those of
+ * the role with most do.
  */
 #include "postgres.h"
 
 #include "engine_int.h"
 
-#define RF_SPARE_PLACES		8		/* a place is free again only when the lanes have let go */
+#define RF_SPARE_PLACES		8	/* a place is free again only when the lanes have let go */
 
 /* Does anything here need the connection? */
 static bool
@@ -22,7 +22,8 @@ in_use(int index)
 	for (uint32_t i = 0; i < rf_shared->max_flows; i++)
 	{
 		if ((rf_engine->flows[i].phase != RF_OPEN_NONE && rf_engine->flows[i].peer == index) ||
-			(rf_shared->flows[i].peer == index && atomic_load(&rf_shared->flows[i].state) != RF_FLOW_FREE))
+			(rf_shared->flows[i].peer == index &&
+			 atomic_load(&rf_shared->flows[i].state) != RF_FLOW_FREE))
 			return true;
 	}
 	return false;
@@ -37,7 +38,8 @@ count_places(uint32_t role)
 	{
 		const RfConnection *connection = rf_engine->by_peer[i];
 
-		count += connection != NULL && connection->phase != RF_PHASE_DROPPING && rf_shared->peers[i].role == role;
+		count += connection != NULL && connection->phase != RF_PHASE_DROPPING &&
+			rf_shared->peers[i].role == role;
 	}
 	return count;
 }
@@ -54,7 +56,8 @@ give_way(uint32_t role)
 		RfConnection *connection = rf_engine->by_peer[i];
 
 		if (connection != NULL && rf_shared->peers[i].role == role &&
-			(connection->phase == RF_PHASE_UP || (connection->phase == RF_PHASE_SETUP && connection->accepted)) &&
+			(connection->phase == RF_PHASE_UP ||
+			 (connection->phase == RF_PHASE_SETUP && connection->accepted)) &&
 			(oldest == NULL || connection->started_us < oldest->started_us) && !in_use(i))
 			oldest = connection;
 	}
@@ -80,7 +83,9 @@ keep_spare(void)
 		return;
 	for (int i = 0; i < RF_MAX_PEERS; i++)
 	{
-		uint32_t	count = rf_engine->by_peer[i] != NULL ? count_places(rf_shared->peers[i].role) : 0;
+		uint32_t	count = rf_engine->by_peer[i] != NULL ?
+			count_places(rf_shared->peers[i].role) :
+			0;
 
 		if (count > most)
 		{

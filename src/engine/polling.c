@@ -40,17 +40,17 @@
 
 #define TRY_SCORE_MAX	8
 #define TRY_EVERY		32
-#define YIELD_TAKEN_US	200			/* a longer yield gave the core to a busy thread */
-#define PAUSE_MIN_US	2000		/* no trying after that: the first time */
+#define YIELD_TAKEN_US	200		/* a longer yield gave the core to a busy thread */
+#define PAUSE_MIN_US	2000	/* no trying after that: the first time */
 #define PAUSE_MAX_US	256000
-#define PAUSE_MEMORY	32			/* it doubles unless so many times its length have passed since */
+#define PAUSE_MEMORY	32		/* it doubles unless so many times its length have passed since */
 #define TICK_US			1000
 
 #define CALIBRATE_ROUNDS	200
 #define CALIBRATE_POLLS		1000
 #define CALIBRATE_LIMIT_US	200000
 #define CALIBRATE_GAP_US	20
-#define POLL_US_DEFAULT		30		/* where nothing could be measured */
+#define POLL_US_DEFAULT		30	/* where nothing could be measured */
 
 /*
  * Between idle cores a wake-up takes 20 us and more; less is measured on a busy machine, where both

@@ -12,7 +12,8 @@
 typedef struct RfLoan
 {
 	int			peer;
-	RfRegion   *region;			/* NULL: its connection is over, but the peer may still write; not to be lent */
+	RfRegion   *region;			/* NULL: its connection is over, but the peer may still write; not
+								 * to be lent */
 	RfDomain   *domain;
 } RfLoan;
 
@@ -68,7 +69,8 @@ static void
 count_used(RfPool *pool, int segment, int32_t change)
 {
 	pool->lent[segment].used += change;
-	atomic_store_explicit(&pool->shared->segments[segment].used_pages, pool->lent[segment].used, memory_order_relaxed);
+	atomic_store_explicit(&pool->shared->segments[segment].used_pages, pool->lent[segment].used,
+						  memory_order_relaxed);
 }
 
 static bool
@@ -187,7 +189,8 @@ held_domain(RfPool *pool, uint32_t *segment, bool quiet_only)
 
 		for (uint32_t i = 0; i < lent->loan_count; i++)
 		{
-			if (lent->loans[i].region == NULL && (!quiet_only || pool->provider->domain_quiet(lent->loans[i].domain)))
+			if (lent->loans[i].region == NULL &&
+				(!quiet_only || pool->provider->domain_quiet(lent->loans[i].domain)))
 				return lent->loans[i].domain;
 		}
 	}
@@ -240,12 +243,14 @@ lend(RfPool *pool, int segment, const RfPeerSet *peers, RfDomain *const *domains
 		/* In any case the former content of the segment is gone. */
 		lent->last = (RfNodeId) {{0, 0}};
 		if (!rf_segment_renew(pool->shared->segments, (uint32_t) segment,
-							  rf_segment_bytes(pool->shared, (uint32_t) segment), pool->shared->huge_pages, error))
+							  rf_segment_bytes(pool->shared, (uint32_t) segment),
+							  pool->shared->huge_pages, error))
 			return false;
 	}
 	lent->loans = calloc(rf_peers_count(peers), sizeof(RfLoan));
 	if (lent->loans == NULL)
-		return rf_error(error, RF_ERROR_RESOURCES, NULL, NULL, "out of memory for lending a segment");
+		return rf_error(error, RF_ERROR_RESOURCES, NULL, NULL,
+						"out of memory for lending a segment");
 	for (int peer = 0; peer < RF_MAX_PEERS; peer++)
 	{
 		RfLoan	   *loan = &lent->loans[lent->loan_count];
@@ -254,8 +259,9 @@ lend(RfPool *pool, int segment, const RfPeerSet *peers, RfDomain *const *domains
 			continue;
 		loan->peer = peer;
 		loan->domain = domains[peer];
-		loan->region = pool->provider->region_register(loan->domain, shared->addr,
-													   rf_segment_bytes(pool->shared, (uint32_t) segment), shared->fd, error);
+		loan->region = pool->provider->region_register(
+													   loan->domain, shared->addr, rf_segment_bytes(pool->shared, (uint32_t) segment),
+													   shared->fd, error);
 		if (loan->region == NULL)
 		{
 			take_back(pool, segment);
@@ -285,7 +291,9 @@ rf_pool_take_shared(RfPool *pool, const RfPeerSet *peers, RfDomain *const *domai
 
 	if (pages > pool->shared->segment_size / RF_POOL_PAGE)
 	{
-		rf_error(error, RF_ERROR_CONFIGURATION, NULL, "Raise rdma_fdw.segment_size, or lower rdma_fdw.receive_buffers or rdma_fdw.receive_buffer_size.",
+		rf_error(error, RF_ERROR_CONFIGURATION, NULL,
+				 "Raise rdma_fdw.segment_size, or lower rdma_fdw.receive_buffers or "
+				 "rdma_fdw.receive_buffer_size.",
 				 "the buffers of one stream need %zu kB, more than a segment of %zu kB",
 				 size / 1024, (size_t) pool->shared->segment_size / 1024);
 		return RF_POOL_FAILED;
@@ -300,8 +308,8 @@ rf_pool_take_shared(RfPool *pool, const RfPeerSet *peers, RfDomain *const *domai
 	(void) rf_pool_settle(pool);
 
 	/*
-	 * One more segment, a large one only if no small one will do: one this node had before (warm), a
-	 * new one, one to be renewed, else one that another peer has and does not use.
+	 * One more segment, a large one only if no small one will do: one this node had before (warm),
+	 * a new one, one to be renewed, else one that another peer has and does not use.
 	 */
 	for (i = 0; i < pool->shared->segment_count; i++)
 	{
@@ -376,7 +384,8 @@ rf_pool_mark(RfPool *pool, const uint8_t *address, size_t size, RfBlock *block)
 	uint32_t	i;
 
 	block->segment = -1;
-	if (address < base || offset + size > rf_segment_offset(pool->shared, pool->shared->segment_count))
+	if (address < base ||
+		offset + size > rf_segment_offset(pool->shared, pool->shared->segment_count))
 		return;
 	block->segment = rf_segment_at(pool->shared, offset);
 	block->page = (offset - rf_segment_offset(pool->shared, block->segment)) / RF_POOL_PAGE;

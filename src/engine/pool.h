@@ -42,7 +42,8 @@ extern RfPool *rf_pool_create(RfShared *shared, const RfProvider *provider);
 extern void rf_pool_destroy(RfPool *pool);
 
 /* `size` bytes of a segment that is or can be lent to the peer. */
-extern RfPoolResult rf_pool_take(RfPool *pool, int peer, RfDomain *domain, size_t size, RfBlock *block, RfError *error);
+extern RfPoolResult rf_pool_take(RfPool *pool, int peer, RfDomain *domain, size_t size,
+								 RfBlock *block, RfError *error);
 
 /* The same for several peers, whose domains are domains[peer]. */
 extern RfPoolResult rf_pool_take_shared(RfPool *pool, const RfPeerSet *peers,

@@ -14,7 +14,8 @@
 
 #include "engine_int.h"
 
-static const char roce_hint[] = "RoCE needs UDP port 4791 open in both directions, and a GID (rdma_fdw.gid_index: "
+static const char roce_hint[] =
+	"RoCE needs UDP port 4791 open in both directions, and a GID (rdma_fdw.gid_index: "
 	"address, VLAN) and MTU (rdma_fdw.mtu) that fit the network. See docs/rdma-hardware.md.";
 
 StaticAssertDecl(sizeof(roce_hint) <= sizeof(((RfError *) 0)->hint), "the hint is cut");
@@ -112,7 +113,8 @@ void
 rf_prove_asked(RfConnection *connection, const RfControlLinked *linked)
 {
 	size_t		words = RF_PROOF_SIZE / sizeof(uint64_t);
-	uint64_t   *source = (uint64_t *) (connection->proof_memory + (size_t) connection->lanes * RF_PROOF_SIZE);
+	uint64_t   *source = (uint64_t *) (connection->proof_memory +
+									   (size_t) connection->lanes * RF_PROOF_SIZE);
 
 	for (size_t i = 0; i < words; i++)
 		source[i] = linked->number;

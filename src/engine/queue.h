@@ -38,7 +38,9 @@
 #define QUEUE_TURN_BYTES	(16u << 10)
 #define QUEUE_TURN_MAX		(800u << 10)
 
-/* Lists of flows by their index. A flow has a link for each kind, so it is in one list of a kind. */
+/*
+ * Lists of flows by their index. A flow has a link for each kind, so it is in one list of a kind.
+ */
 typedef enum LaneLinkKind
 {
 	LANE_LINK_QUEUE = 0,		/* for its turn, or for room in the send queue */
@@ -102,13 +104,13 @@ typedef enum QueueResult
 struct LaneConnection;
 
 /* Checks a flow that has waited: rf_lane_flow_serve. */
-typedef void LaneServe(RfLaneThread *lane, uint32_t flow);
+typedef void LaneServe (RfLaneThread *lane, uint32_t flow);
 
 /*
  * A flow's turn: sends slots until at least `budget` bytes are sent; *bytes is their number.
  * rf_lane_flow_send.
  */
-typedef QueueResult LaneSend(RfLaneThread *lane, uint32_t flow, uint64_t budget, uint64_t *bytes);
+typedef QueueResult LaneSend (RfLaneThread *lane, uint32_t flow, uint64_t budget, uint64_t *bytes);
 
 extern void rf_queue_init(RfLaneThread *lane);
 
@@ -124,9 +126,13 @@ extern void rf_queue_remove(RfLaneThread *lane, uint32_t flow);
 /*
  * There is room in the connection's send queue: serves the flows that are parked there, once each.
  */
-extern void rf_queue_unpark(RfLaneThread *lane, struct LaneConnection *connection, LaneServe *serve);
+extern void rf_queue_unpark(RfLaneThread *lane, struct LaneConnection *connection,
+							LaneServe *serve);
 
-/* A control message to the flow's peer. False: no room, the flow is parked and will be served again. */
+/*
+ * A control message to the flow's peer. False: no room, the flow is parked and will be served
+ * again.
+ */
 extern bool rf_queue_message(RfLaneThread *lane, uint32_t flow, RfImmKind kind, uint64_t value);
 
 /* Gives flows their turns, as long as anything may be sent. True if anything was. */

@@ -47,7 +47,8 @@ rf_receive_use(RfReceivePool *pool, int peer, const RfRegion **region, RfError *
 		{
 			RfConnection *connection = rf_engine->by_peer[i];
 
-			if (!rf_peers_has(&pool->peers, i) || connection == NULL || connection->phase != RF_PHASE_UP)
+			if (!rf_peers_has(&pool->peers, i) || connection == NULL ||
+				connection->phase != RF_PHASE_UP)
 				continue;
 			rf_peers_add(&peers, i);
 			domains[i] = connection->domain;
@@ -55,12 +56,14 @@ rf_receive_use(RfReceivePool *pool, int peer, const RfRegion **region, RfError *
 		if (!rf_peers_has(&peers, peer))
 			return RF_POOL_TAKEN;
 		result = rf_pool_take_shared(rf_engine->pool, &peers, domains,
-									 rf_receive_bytes(pool->count, pool->size), &work->block, error);
+									 rf_receive_bytes(pool->count, pool->size), &work->block,
+									 error);
 		if (result == RF_POOL_NONE_FREE)
 			return result;
 		work->refused = result == RF_POOL_FAILED;
 		if (!work->refused)
-			rf_receive_init(pool, rf_pool_address(rf_engine->pool, &work->block), rf_engine->caps.atomics);
+			rf_receive_init(pool, rf_pool_address(rf_engine->pool, &work->block),
+							rf_engine->caps.atomics);
 	}
 	if (work->refused)
 		return RF_POOL_TAKEN;
@@ -106,6 +109,7 @@ rf_receive_mark(RfReceivePool *pool)
 
 	/* It is the old engine's memory: flows that open from now on have buffers of their own. */
 	if (work->users++ == 0)
-		rf_pool_mark(rf_engine->pool, pool->memory, rf_receive_bytes(pool->count, pool->size), &work->block);
+		rf_pool_mark(rf_engine->pool, pool->memory, rf_receive_bytes(pool->count, pool->size),
+					 &work->block);
 	work->refused = true;
 }

@@ -20,13 +20,13 @@
 
 #include "regions.h"
 
-#define AREA		(1u << 20)		/* source; as much for the destination and copies */
+#define AREA		(1u << 20)	/* source; as much for the destination and copies */
 #define CHAIN		32
 #define MOST_ROWS	4096
-#define ROUNDS		9				/* at most, */
-#define LEAST_ROUNDS 2				/* and at least, */
-#define ENOUGH_US	200000			/* else for so long */
-#define SLOW_NS		1e6				/* if it takes longer, less of a series is sent */
+#define ROUNDS		9			/* at most, */
+#define LEAST_ROUNDS 2			/* and at least, */
+#define ENOUGH_US	200000		/* else for so long */
+#define SLOW_NS		1e6			/* if it takes longer, less of a series is sent */
 #define PATIENCE_US 1000000
 
 typedef struct Probe
@@ -71,8 +71,10 @@ rf_regions_sockets(bool tcp, int socks[2])
 		socklen_t	peer_length = sizeof(peer);
 
 		/* Another process may have connected first. */
-		socks[1] = accept4(listener, (struct sockaddr *) &peer, &peer_length, SOCK_CLOEXEC | SOCK_NONBLOCK);
-		good = socks[1] >= 0 && getsockname(socks[0], (struct sockaddr *) &ours, &ours_length) == 0 &&
+		socks[1] = accept4(listener, (struct sockaddr *) &peer, &peer_length,
+						   SOCK_CLOEXEC | SOCK_NONBLOCK);
+		good = socks[1] >= 0 &&
+			getsockname(socks[0], (struct sockaddr *) &ours, &ours_length) == 0 &&
 			ours.sin_port == peer.sin_port && fcntl(socks[0], F_SETFL, O_NONBLOCK) == 0;
 	}
 	if (listener >= 0)
@@ -133,7 +135,8 @@ typedef struct Series
 
 /* Returns the number of work requests. */
 static int
-list_fragments(Probe *probe, const Series *series, const RfNcrSet *set, RfWr *wrs, RfSge (*sges)[RF_MAX_SGE])
+list_fragments(Probe *probe, const Series *series, const RfNcrSet *set, RfWr *wrs,
+			   RfSge (*sges)[RF_MAX_SGE])
 {
 	uint32_t	to = 0;
 	RfNcrCursor cursor;
@@ -142,13 +145,21 @@ list_fragments(Probe *probe, const Series *series, const RfNcrSet *set, RfWr *wr
 	rf_ncr_begin(&cursor, set);
 	for (int i = 0; i < series->requests; i++)
 	{
-		wrs[i] = (RfWr) {
-			.next = i + 1 < series->requests ? &wrs[i + 1] : NULL, .opcode = RF_WR_WRITE, .sge = sges[i],
-			.remote_addr = (uint64_t) (uintptr_t) (probe->memory + AREA + to), .rkey = probe->region->rkey
+		wrs[i] = (RfWr)
+		{
+			.next = i + 1 < series->requests ? &wrs[i + 1] : NULL,
+				.opcode = RF_WR_WRITE,
+				.sge = sges[i],
+				.remote_addr = (uint64_t) (uintptr_t) (probe->memory + AREA + to),
+				.rkey = probe->region->rkey
 		};
 		for (int k = 0; k < series->entries && rf_ncr_next(&cursor, &fragment); k++)
 		{
-			sges[i][wrs[i].num_sge++] = (RfSge) {fragment.at, (uint32_t) fragment.length, probe->region->lkey};
+			sges[i][wrs[i].num_sge++] = (RfSge)
+			{
+				fragment.at, (uint32_t) fragment.length,
+					probe->region->lkey
+			};
 			to += (uint32_t) fragment.length;
 		}
 	}
@@ -162,7 +173,8 @@ list_fragments(Probe *probe, const Series *series, const RfNcrSet *set, RfWr *wr
 static bool
 visit(Probe *probe, Series *series)
 {
-	RfNcr		region = RF_NCR_STRIDED_INIT(probe->memory, series->length, series->stride, series->rows, NULL);
+	RfNcr		region = RF_NCR_STRIDED_INIT(probe->memory, series->length, series->stride,
+											 series->rows, NULL);
 	RfNcrSet	set = {&region, 1, RF_NCR_COLUMNAR};
 	RfStrided	strided = {.element = series->length, .stride = series->stride};
 	RfWr		wrs[CHAIN];
@@ -178,15 +190,24 @@ visit(Probe *probe, Series *series)
 			count = list_fragments(probe, series, &set, wrs, sges);
 		else
 		{
-			sges[0][0] = (RfSge) {probe->memory, series->length * series->rows, probe->region->lkey};
+			sges[0][0] = (RfSge)
+			{
+				probe->memory, series->length * series->rows,
+					probe->region->lkey
+			};
 			if (series->way == TOGETHER)
 			{
 				sges[0][0].addr = probe->memory + 2 * AREA;
 				(void) rf_ncr_pack(&set, probe->memory + 2 * AREA, AREA);
 			}
-			wrs[0] = (RfWr) {
-				.num_sge = 1, .sge = sges[0], .num_strided = series->way == STRIDED, .strided = &strided,
-				.remote_addr = (uint64_t) (uintptr_t) (probe->memory + AREA), .rkey = probe->region->rkey
+			wrs[0] = (RfWr)
+			{
+				.num_sge = 1,
+					.sge = sges[0],
+					.num_strided = series->way == STRIDED,
+					.strided = &strided,
+					.remote_addr = (uint64_t) (uintptr_t) (probe->memory + AREA),
+					.rkey = probe->region->rkey
 			};
 		}
 		last = &wrs[count - 1];
@@ -211,7 +232,8 @@ visit_all(Probe *probe, Series *all, int count)
 {
 	int64_t		begin = rf_now_us();
 
-	for (int round = 0; round < ROUNDS && (round < LEAST_ROUNDS || rf_now_us() - begin < ENOUGH_US); round++)
+	for (int round = 0; round < ROUNDS && (round < LEAST_ROUNDS || rf_now_us() - begin < ENOUGH_US);
+		 round++)
 		for (int i = 0; i < count; i++)
 			if (!visit(probe, &all[i]))
 				return false;
@@ -256,11 +278,20 @@ measure(Probe *probe, RfRegionCosts *costs)
 
 			rows = rows * length > most ? most / length : rows;
 			chain = (int) rows / entries < CHAIN ? (int) rows / entries : CHAIN;
-			*next++ = (Series) {TOGETHER, 0, 0, length, stride, rows, INFINITY};
+			*next++ = (Series)
+			{
+				TOGETHER, 0, 0, length, stride, rows, INFINITY
+			};
 			if (entries > 1)
-				*next++ = (Series) {GATHERED, chain, entries, length, stride, (uint32_t) (chain * entries), INFINITY};
+				*next++ = (Series)
+			{
+				GATHERED, chain, entries, length, stride, (uint32_t) (chain * entries), INFINITY
+			};
 			if (caps.max_strided > 0)
-				*next++ = (Series) {STRIDED, 0, 0, length, stride, rows, INFINITY};
+				*next++ = (Series)
+			{
+				STRIDED, 0, 0, length, stride, rows, INFINITY
+			};
 		}
 	}
 	if (!visit_all(probe, all, (int) (next - all)))
@@ -282,12 +313,16 @@ measure(Probe *probe, RfRegionCosts *costs)
 			/* 0 would mean that it is impossible. */
 			if (entries > 1)
 			{
-				costs->gather[g][l] = (float) (fmax(next->best - one - (next->requests - 1) * costs->request, 1) / next->rows);
+				costs->gather[g][l] = (float) (fmax(next->best - one -
+													(next->requests - 1) * costs->request,
+													1) /
+											   next->rows);
 				next++;
 			}
 			if (caps.max_strided > 0)
 			{
-				costs->strided[g][l] = (float) fmax((next->best - all[ENTRY].best) / next->rows, 1e-3);
+				costs->strided[g][l] = (float) fmax((next->best - all[ENTRY].best) / next->rows,
+													1e-3);
 				next++;
 			}
 		}
@@ -323,7 +358,8 @@ bool
 rf_regions_measure(const RfProvider *provider, RfDevice *device, const int socks[2],
 				   RfRegionCosts *costs, RfError *error)
 {
-	Probe		probe = {.provider = provider, .device = device, .deadline = rf_now_us() + PATIENCE_US};
+	Probe		probe = {
+	.provider = provider, .device = device, .deadline = rf_now_us() + PATIENCE_US};
 	RfRegionCosts measured = *costs;
 	uint8_t		blobs[2][RF_QP_BLOB_SIZE];
 	bool		good = false;
@@ -334,7 +370,8 @@ rf_regions_measure(const RfProvider *provider, RfDevice *device, const int socks
 	if (probe.fd >= 0 && ftruncate(probe.fd, 3 * AREA) == 0)
 		probe.memory = mmap(NULL, 3 * AREA, PROT_READ | PROT_WRITE, MAP_SHARED, probe.fd, 0);
 	if (probe.memory == MAP_FAILED)
-		rf_error(error, RF_ERROR_RESOURCES, NULL, NULL, "could not map memory to measure with: %s", strerror(errno));
+		rf_error(error, RF_ERROR_RESOURCES, NULL, NULL, "could not map memory to measure with: %s",
+				 strerror(errno));
 	else
 	{
 		memset(probe.memory, 1, 3 * AREA);
@@ -346,7 +383,8 @@ rf_regions_measure(const RfProvider *provider, RfDevice *device, const int socks
 			given++;
 		}
 		if (good && !measure(&probe, &measured))
-			good = rf_error(error, RF_ERROR_CONNECTION, NULL, NULL, "writes to this node itself did not arrive");
+			good = rf_error(error, RF_ERROR_CONNECTION, NULL, NULL,
+							"writes to this node itself did not arrive");
 	}
 
 	/* A queue pair owns its socket from the hand-over on, even if that failed. */

@@ -48,7 +48,8 @@ say_fallback(const RfConnection *connection)
 
 	ereport(WARNING,
 			(errcode(rf_error_sqlstate(error->kind)),
-			 errmsg("rdma_fdw engine: using TCP for %s: %s", rf_shared->peers[connection->peer].host, error->message),
+			 errmsg("rdma_fdw engine: using TCP for %s: %s",
+					rf_shared->peers[connection->peer].host, error->message),
 			 error->detail[0] ? errdetail_internal("%s", error->detail) : 0,
 			 error->hint[0] ? errhint("%s", error->hint) : 0));
 }
@@ -83,11 +84,14 @@ make_queue_pairs(RfConnection *connection)
 	uint32_t	i;
 
 	connection->local_sockets = rf_soft_transport == RF_SOFT_AUTO &&
-		memcmp(connection->handshake.remote.host, rf_engine->boot_id, sizeof(rf_engine->boot_id)) == 0 &&
-		connection->handshake.remote.local_name[0] != '\0' && rf_shared->engine_local_name[0] != '\0';
+		memcmp(connection->handshake.remote.host, rf_engine->boot_id,
+			   sizeof(rf_engine->boot_id)) == 0 &&
+		connection->handshake.remote.local_name[0] != '\0' &&
+		rf_shared->engine_local_name[0] != '\0';
 	memset(&error, 0, sizeof(error));
 	connection->domain = connection->over_sockets && provider->domain_fallback != NULL ?
-		provider->domain_fallback(rf_engine->device, &error) : provider->domain_create(rf_engine->device, &error);
+		provider->domain_fallback(rf_engine->device, &error) :
+		provider->domain_create(rf_engine->device, &error);
 	if (connection->domain == NULL || !rf_prove_begin(connection, &error))
 	{
 		fail(connection, &error);
@@ -98,7 +102,8 @@ make_queue_pairs(RfConnection *connection)
 	{
 		RfControlQp qp;
 
-		connection->qps[i] = provider->qp_create(connection->domain, rf_lane_cq(rf_engine->lanes[i]), &config, &error);
+		connection->qps[i] = provider->qp_create(connection->domain,
+												 rf_lane_cq(rf_engine->lanes[i]), &config, &error);
 		if (connection->qps[i] == NULL)
 		{
 			fail(connection, &error);
@@ -125,12 +130,14 @@ begin_setup(RfConnection *connection, uint32_t lanes, uint32_t offer)
 	if (connection->over_sockets && (hs->own.provider & hs->remote.provider & RF_OFFER_VERBS) != 0)
 	{
 		rf_error(&connection->path_error, RF_ERROR_CONFIGURATION, NULL,
-				 "RDMA devices do not encrypt. If their network is protected by other means, list it in rdma_fdw.trusted_networks on both nodes.",
+				 "RDMA devices do not encrypt. If their network is protected by other means, list "
+				 "it in rdma_fdw.trusted_networks on both nodes.",
 				 "rdma_fdw.encryption = require on %s node", who_requires(hs));
 		say_fallback(connection);
 	}
 	rf_path_init(&connection->path, !connection->accepted,
-				 !connection->over_sockets && (hs->own.provider & hs->remote.provider & RF_OFFER_SOFT) != 0);
+				 !connection->over_sockets &&
+				 (hs->own.provider & hs->remote.provider & RF_OFFER_SOFT) != 0);
 	if (rf_connection_begin_tls(connection))
 		(void) make_queue_pairs(connection);
 }
@@ -147,7 +154,8 @@ admit(RfConnection *connection)
 	if (!rf_places_make(connection->role, connection->role_limit))
 	{
 		rf_connection_refuse(connection, RF_ERROR_RESOURCES,
-							 "its role has its share of the nodes connected here (rdma_fdw.role_share)");
+							 "its role has its share of the nodes connected here "
+							 "(rdma_fdw.role_share)");
 		return;
 	}
 	index = rf_peer_claim(&hs->remote.node, true);
@@ -165,7 +173,8 @@ admit(RfConnection *connection)
 	connection->phase = RF_PHASE_SETUP;
 	atomic_store(&peer->state, RF_PEER_CONNECTING);
 	if (!pg_strong_random(connection->connection_id, sizeof(connection->connection_id)) ||
-		!rf_handshake_welcome(hs, connection->secret, connection->connection_id, lanes, choose_offer(hs)))
+		!rf_handshake_welcome(hs, connection->secret, connection->connection_id, lanes,
+							  choose_offer(hs)))
 	{
 		protocol_error(connection, "could not compute a proof");
 		return;
@@ -189,12 +198,12 @@ rf_setup_proof(RfConnection *connection, const RfControlProof *proof)
 	uint8_t		secret[RF_TOKEN_SIZE];
 	RfNodeId	client;
 
-	if (!rf_token_take(rf_shared, proof->token_id, secret, &client, true) || !rf_same_node(&client, node) ||
-		!rf_handshake_verify(hs, secret, proof))
+	if (!rf_token_take(rf_shared, proof->token_id, secret, &client, true) ||
+		!rf_same_node(&client, node) || !rf_handshake_verify(hs, secret, proof))
 	{
 		/*
-		 * Wrong, used or expired; the answer does not say which. An attempt with the right id and a
-		 * wrong secret uses up the token.
+		 * Wrong, used or expired; the answer does not say which. An attempt with the right id and
+		 * a wrong secret uses up the token.
 		 */
 		(void) rf_token_take(rf_shared, proof->token_id, secret, &client, false);
 		explicit_bzero(secret, sizeof(secret));
@@ -207,10 +216,15 @@ rf_setup_proof(RfConnection *connection, const RfControlProof *proof)
 
 		if ((hs->own.provider & hs->remote.provider & RF_OFFER_VERBS) != 0)
 			snprintf(message, sizeof(message),
-					 "rdma_fdw.encryption = require on one of the two nodes, but rdma_fdw.provider leaves only RDMA, which does not encrypt");
+					 "rdma_fdw.encryption = require on one of the two nodes, but rdma_fdw.provider "
+					 "leaves only RDMA, which does not encrypt");
 		else
-			snprintf(message, sizeof(message), "the node that accepts uses provider %s, the one that connects %s: set rdma_fdw.provider alike on both",
-					 rf_engine->provider == NULL ? "none (no usable device)" : rf_offer_text(hs->own.provider),
+			snprintf(
+					 message, sizeof(message),
+					 "the node that accepts uses provider %s, the one that connects %s: set "
+					 "rdma_fdw.provider alike on both",
+					 rf_engine->provider == NULL ? "none (no usable device)" :
+						 rf_offer_text(hs->own.provider),
 					 rf_offer_text(hs->remote.provider));
 		explicit_bzero(secret, sizeof(secret));
 		rf_connection_refuse(connection, RF_ERROR_CONFIGURATION, message);
@@ -219,7 +233,8 @@ rf_setup_proof(RfConnection *connection, const RfControlProof *proof)
 	if (rf_contest_crosses(node))
 	{
 		explicit_bzero(secret, sizeof(secret));
-		rf_connection_refuse(connection, RF_REFUSED_CROSSING, "this node is connecting to the other one itself");
+		rf_connection_refuse(connection, RF_REFUSED_CROSSING,
+							 "this node is connecting to the other one itself");
 		return;
 	}
 	(void) rf_token_issuer(rf_shared, proof->token_id, &connection->role, &connection->role_limit);
@@ -272,10 +287,13 @@ lane_encrypted(const RfConnection *connection, int socket)
 	socklen_t	length = sizeof(address);
 
 	return connection->tls != NULL && socket >= 0 &&
-		(getsockname(socket, (struct sockaddr *) &address, &length) != 0 || address.ss_family != AF_UNIX);
+		(getsockname(socket, (struct sockaddr *) &address, &length) != 0 ||
+		 address.ss_family != AF_UNIX);
 }
 
-/* The peer's description of the queue pair came under TLS, so TLS is established and exports a key. */
+/*
+ * The peer's description of the queue pair came under TLS, so TLS is established and exports a key.
+ */
 static bool
 lane_key(const RfConnection *connection, uint32_t lane, RfTlsKey *key)
 {
@@ -362,8 +380,8 @@ open_socket(RfConnection *connection, uint32_t lane)
 static void
 try_lane(RfConnection *connection, uint32_t lane)
 {
-	if (connection->phase != RF_PHASE_SETUP || !connection->have_blob[lane] || connection->connected[lane] ||
-		connection->qps[lane] == NULL)
+	if (connection->phase != RF_PHASE_SETUP || !connection->have_blob[lane] ||
+		connection->connected[lane] || connection->qps[lane] == NULL)
 		return;
 	if (!connection->over_sockets)
 		connect_lane(connection, lane, -1);
@@ -405,14 +423,16 @@ rf_setup_attach(RfConnection *attaching, const RfControlAttach *attach)
 	for (connection = rf_engine->connections; connection; connection = connection->next)
 	{
 		if (connection->accepted && !connection->dead && connection->phase == RF_PHASE_SETUP &&
-			memcmp(connection->connection_id, attach->connection_id, sizeof(attach->connection_id)) == 0)
+			memcmp(connection->connection_id, attach->connection_id,
+				   sizeof(attach->connection_id)) == 0)
 			break;
 	}
 	if (connection == NULL || !connection->over_sockets || attach->lane >= connection->lanes ||
-		connection->connected[attach->lane] ||
-		connection->waiting_socket[attach->lane] >= 0 || !rf_attach_verify(attach, connection->secret))
+		connection->connected[attach->lane] || connection->waiting_socket[attach->lane] >= 0 ||
+		!rf_attach_verify(attach, connection->secret))
 	{
-		rf_connection_refuse(attaching, RF_ERROR_AUTHENTICATION, "it names no connection that waits for it");
+		rf_connection_refuse(attaching, RF_ERROR_AUTHENTICATION,
+							 "it names no connection that waits for it");
 		return;
 	}
 
@@ -420,7 +440,8 @@ rf_setup_attach(RfConnection *attaching, const RfControlAttach *attach)
 		struct sockaddr_storage address;
 		socklen_t	length = sizeof(address);
 
-		if (getsockname(attaching->source.fd, (struct sockaddr *) &address, &length) == 0 && address.ss_family != AF_UNIX)
+		if (getsockname(attaching->source.fd, (struct sockaddr *) &address, &length) == 0 &&
+			address.ss_family != AF_UNIX)
 			connection->local_sockets = false;
 	}
 	rf_unwatch(&attaching->source);
@@ -456,24 +477,28 @@ rf_setup_socket_event(RfDataSocket *socket, uint32_t events)
 			problem = errno;
 		rf_attach_fill(&attach, connection->secret, connection->connection_id, socket->lane);
 		length = rf_control_frame(out, RF_CONTROL_ATTACH, &attach, sizeof(attach));
-		if (problem == 0 && send(socket->source.fd, out, length, MSG_NOSIGNAL | MSG_DONTWAIT) == (ssize_t) length &&
+		if (problem == 0 &&
+			send(socket->source.fd, out, length, MSG_NOSIGNAL | MSG_DONTWAIT) == (ssize_t) length &&
 			rf_watch(&socket->source, EPOLLIN))
 		{
 			socket->attach_sent = true;
 			return;
 		}
-		rf_error(&error, RF_ERROR_CONNECTION, NULL, NULL, "could not open a data connection: %s", strerror(problem ? problem : errno));
+		rf_error(&error, RF_ERROR_CONNECTION, NULL, NULL, "could not open a data connection: %s",
+				 strerror(problem ? problem : errno));
 		fail(connection, &error);
 		return;
 	}
 
 	/* Read exactly the answer: what follows belongs to the queue pair. */
-	got = recv(socket->source.fd, socket->in + socket->in_done, sizeof(socket->in) - socket->in_done, MSG_DONTWAIT);
+	got = recv(socket->source.fd, socket->in + socket->in_done,
+			   sizeof(socket->in) - socket->in_done, MSG_DONTWAIT);
 	if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR))
 		return;
 	if (got <= 0)
 	{
-		rf_error(&error, RF_ERROR_CONNECTION, NULL, NULL, "a data connection was closed while it was set up");
+		rf_error(&error, RF_ERROR_CONNECTION, NULL, NULL,
+				 "a data connection was closed while it was set up");
 		fail(connection, &error);
 		return;
 	}
@@ -488,7 +513,8 @@ rf_setup_socket_event(RfDataSocket *socket, uint32_t events)
 	}
 	if (!rf_attached_verify(&attached, connection->secret, connection->connection_id, socket->lane))
 	{
-		rf_error(&error, RF_ERROR_AUTHENTICATION, NULL, NULL, "a data connection leads to somebody else");
+		rf_error(&error, RF_ERROR_AUTHENTICATION, NULL, NULL,
+				 "a data connection leads to somebody else");
 		fail(connection, &error);
 		return;
 	}
@@ -514,9 +540,12 @@ set_up(RfConnection *connection)
 	rf_handshake_up(&connection->handshake);
 	strlcpy(peer->transport, !connection->over_sockets ? rf_engine->provider->name :
 			connection->local_sockets ? "shm" : "tcp", sizeof(peer->transport));
-	strlcpy(peer->encryption, strcmp(peer->transport, "shm") == 0 ? "" :
+	strlcpy(peer->encryption,
+			strcmp(peer->transport, "shm") == 0 ? "" :
 			connection->over_sockets && connection->tls != NULL ? RF_TLS_TEXT :
-			rf_socket_trusted(connection->source.fd) ? "trusted network" : "none", sizeof(peer->encryption));
+			rf_socket_trusted(connection->source.fd) ? "trusted network" :
+			"none",
+			sizeof(peer->encryption));
 	peer->error = connection->path_error;
 	atomic_store(&peer->fell_back, connection->path_error.kind != RF_ERROR_NONE);
 	peer->connections++;
@@ -531,7 +560,8 @@ set_up(RfConnection *connection)
 	atomic_store(&peer->state, RF_PEER_CONNECTED);
 	rf_peers_wake(connection->peer);
 	ereport(DEBUG1,
-			(errmsg_internal("rdma_fdw engine: connected with %s over %s, %u lanes", peer->host, peer->transport, connection->lanes)));
+			(errmsg_internal("rdma_fdw engine: connected with %s over %s, %u lanes",
+							 peer->host, peer->transport, connection->lanes)));
 }
 
 /* The device's queue pairs are gone: begin again over the software transport. */
@@ -571,7 +601,8 @@ rf_setup_event(RfConnection *connection, RfPathEvent event, const RfError *error
 		return;
 	actions = rf_path_event(&connection->path, event);
 	if (actions & RF_PATH_WAIT)
-		connection->deadline_us = rf_now_us() + (int64_t) rf_connect_timeout * 1000 * connection->path.tenths / 10;
+		connection->deadline_us = rf_now_us() + (int64_t) rf_connect_timeout * 1000 *
+			connection->path.tenths / 10;
 	if (actions & RF_PATH_SEND_LINKED)
 	{
 		rf_prove_ask(connection, &linked);
@@ -623,8 +654,10 @@ rf_setup_broken(RfConnection *connection)
 	RfError		error;
 
 	memset(&error, 0, sizeof(error));
-	(void) rf_error(&error, RF_ERROR_CONNECTION, "The other engine says so.", rf_prove_hint(connection),
-					connection->phase == RF_PHASE_UP ? "the data connection broke" : "data does not get through");
+	(void) rf_error(&error, RF_ERROR_CONNECTION, "The other engine says so.",
+					rf_prove_hint(connection),
+					connection->phase == RF_PHASE_UP ? "the data connection broke" :
+					"data does not get through");
 	if (connection->phase == RF_PHASE_UP)
 		rf_connection_fail(connection, &error);
 	else
@@ -640,7 +673,8 @@ rf_setup_timeout(RfConnection *connection)
 		return false;
 	memset(&error, 0, sizeof(error));
 	(void) rf_error(&error, RF_ERROR_CONNECTION,
-					"The engines reach each other, but not all that is written over the data connection arrives.",
+					"The engines reach each other, but not all that is written over the data "
+					"connection arrives.",
 					rf_prove_hint(connection), "data does not get through");
 	rf_setup_event(connection, RF_PATH_DEAD, &error);
 	return true;

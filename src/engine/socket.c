@@ -43,8 +43,9 @@ rf_socket_trusted(int fd)
 }
 
 /*
- * Descriptors of memory are passed over a local socket. Processes of one user can reach each other's
- * memory anyway; rows go to another user's engine over TCP. The kernel tells who made the other end.
+ * Descriptors of memory are passed over a local socket. Processes of one user can reach each
+ * other's memory anyway; rows go to another user's engine over TCP. The kernel tells who made the
+ * other end.
  */
 bool
 rf_socket_same_user(int fd)
@@ -79,7 +80,8 @@ connect_to(const struct sockaddr *address, socklen_t length, RfError *error)
 
 	if (fd < 0)
 	{
-		rf_error(error, RF_ERROR_RESOURCES, NULL, NULL, "could not create a socket: %s", strerror(errno));
+		rf_error(error, RF_ERROR_RESOURCES, NULL, NULL, "could not create a socket: %s",
+				 strerror(errno));
 		return -1;
 	}
 	if (address->sa_family != AF_UNIX)
@@ -107,7 +109,8 @@ rf_start_connect(const char *address, uint32_t port, RfError *error)
 	hints.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV;
 	if (getaddrinfo(address, service, &hints, &found) != 0)
 	{
-		rf_error(error, RF_ERROR_CONFIGURATION, NULL, NULL, "\"%.100s\" is not an address", address);
+		rf_error(error, RF_ERROR_CONFIGURATION, NULL, NULL, "\"%.100s\" is not an address",
+				 address);
 		return -1;
 	}
 	fd = connect_to(found->ai_addr, found->ai_addrlen, error);

@@ -58,14 +58,17 @@ rf_own_hello(RfControlHello *hello, int fd)
 	rf_type_image(&hello->image);
 	memcpy(hello->host, rf_engine->boot_id, sizeof(hello->host));
 	if (!pg_strong_random(hello->nonce, sizeof(hello->nonce)))
-		ereport(FATAL, (errmsg("rdma_fdw engine: could not get random bytes")));
+		ereport(FATAL,
+				(errmsg("rdma_fdw engine: could not get random bytes")));
 	hello->lanes = rf_engine->lane_count > 0 ? rf_engine->lane_count : 1;
 	hello->provider = rf_engine->provider == &rf_provider_fallback ? RF_OFFER_ALL :
 		rf_engine->provider == &rf_provider_verbs ? RF_OFFER_VERBS : RF_OFFER_SOFT;
 	if (rf_soft_transport == RF_SOFT_AUTO)
 		strlcpy(hello->local_name, rf_shared->engine_local_name, sizeof(hello->local_name));
 	/* There a device will do; over TCP it makes no difference. */
-	hello->encryption = rf_encryption == RF_ENCRYPTION_REQUIRE && rf_socket_trusted(fd) ? RF_ENCRYPTION_AUTO : rf_encryption;
+	hello->encryption = rf_encryption == RF_ENCRYPTION_REQUIRE && rf_socket_trusted(fd) ?
+		RF_ENCRYPTION_AUTO :
+		rf_encryption;
 }
 
 const char *

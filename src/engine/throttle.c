@@ -36,7 +36,7 @@
 #define NO_LIMIT			UINT32_MAX
 #define WINDOW_US			8000
 #define STABLE_US			480000
-#define REQUEST_WORK		64		/* bytes that a request counts for in addition to its payload */
+#define REQUEST_WORK		64	/* bytes that a request counts for in addition to its payload */
 #define NO_LIMIT_BIAS		1.05
 
 /* In the order in which they are tried. */

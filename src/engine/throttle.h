@@ -13,7 +13,8 @@
 
 typedef struct RfThrottle
 {
-	int32_t		setting;		/* rdma_fdw.credit_limit: RF_CREDIT_AUTO, 0 = no limit, or the limit */
+	int32_t		setting;		/* rdma_fdw.credit_limit: RF_CREDIT_AUTO, 0 = no limit, or the
+								 * limit */
 	uint32_t	c_max;			/* in force; UINT32_MAX = no limit */
 	RfLaneThrottle *shown;		/* in shared memory; may be NULL */
 
@@ -36,7 +37,8 @@ typedef struct RfThrottle
 	int64_t		phase_start;	/* active time */
 	uint64_t	phase_work;
 	uint64_t	best_rate;		/* of the previous stable phase and of the candidates so far */
-	uint64_t	rate[RF_CREDIT_CANDIDATES]; /* of this update phase, bytes per second; 0 = not tried */
+	uint64_t	rate[RF_CREDIT_CANDIDATES]; /* of this update phase, bytes per second; 0 = not
+											 * tried */
 } RfThrottle;
 
 extern void rf_throttle_init(RfThrottle *throttle, RfLaneThrottle *shown);

@@ -355,9 +355,9 @@ rf_values_peer_gone(RfValues *values, RfDomain *domain)
 
 /* ---------- costs ---------- */
 
-#define MEASURED_UNITS		4		/* at most: memory that is touched for it */
+#define MEASURED_UNITS		4	/* at most: memory that is touched for it */
 #define COPY_TARGET			(256u << 10)	/* as large as a slot */
-#define ROUNDS				5		/* the fastest counts: the others were disturbed */
+#define ROUNDS				5	/* the fastest counts: the others were disturbed */
 
 static int64_t
 clock_ns(void)
@@ -401,7 +401,7 @@ copy_ns(const uint8_t *memory, size_t size, uint8_t *target)
 		for (size_t at = 0; at < size; at += COPY_TARGET)
 		{
 			memcpy(target, memory + at, COPY_TARGET);
-			__asm__ volatile ("" : : "r" (target) : "memory");
+			__asm__ volatile (""::"r" (target):"memory");
 		}
 		if (clock_ns() - start < best)
 			best = clock_ns() - start;

@@ -3,8 +3,8 @@
  *		Another placement: which nodes a server has, and which of them has which bucket.
  *
  * Rows move in one transaction with the placement that says where they are: rdma.begin_change keeps
- * everybody out, the caller moves rows, and rdma.change_placement records where they are, here and on
- * the nodes concerned. Such a transaction commits on all of them or on none.
+ * everybody out, the caller moves rows, and rdma.change_placement records where they are, here and
+ * on the nodes concerned. Such a transaction commits on all of them or on none.
  *
  * Who plans or runs a statement on a table has a lock on it until the transaction ends. So once all
  * tables of the server are locked against all others, no transaction has used them and goes on, and
@@ -88,7 +88,8 @@ limit_waiting(TimestampTz deadline)
 	char		value[32];
 
 	snprintf(value, sizeof(value), "%d", milliseconds_left(deadline));
-	(void) set_config_option("lock_timeout", value, PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
+	(void) set_config_option("lock_timeout", value, PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE,
+							 true, 0, false);
 }
 
 static const char *
@@ -104,7 +105,8 @@ option_or(List *options, const char *name, const char *otherwise)
  * it had the locks is seen then.
  */
 static void
-lock_on_node(ForeignServer *server, const char *node, List *tables, bool replicated, const char *mode, TimestampTz deadline)
+lock_on_node(ForeignServer *server, const char *node, List *tables, bool replicated,
+			 const char *mode, TimestampTz deadline)
 {
 	RfSession  *session = rf_session_get(rf_node_mapping(server, node), true);
 	StringInfoData sql;
@@ -119,8 +121,10 @@ lock_on_node(ForeignServer *server, const char *node, List *tables, bool replica
 	if (rf_session_is_pooled(session))
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("rows cannot be moved through the connection pooler of server \"%s\"", node),
-				 errhint("Give the server's options \"host\" and \"port\" those of the database server itself.")));
+				 errmsg("rows cannot be moved through the connection pooler of server \"%s\"",
+						node),
+				 errhint("Give the server's options \"host\" and \"port\" those of the database "
+						 "server itself.")));
 	initStringInfo(&sql);
 	appendStringInfo(&sql, "SET LOCAL lock_timeout = %d", milliseconds_left(deadline));
 	PQclear(rf_session_execute(session, sql.data));
@@ -134,7 +138,9 @@ lock_on_node(ForeignServer *server, const char *node, List *tables, bool replica
 		if (placement == RF_PLACED_ANYWHERE || (placement == RF_PLACED_EVERYWHERE) != replicated)
 			continue;
 		appendStringInfo(&sql, "%s%s", sql.len > 0 ? ", " : "LOCK TABLE ",
-						 quote_qualified_identifier(option_or(options, "schema_name", get_namespace_name(get_rel_namespace(relid))),
+						 quote_qualified_identifier(
+													option_or(options, "schema_name",
+															  get_namespace_name(get_rel_namespace(relid))),
 													option_or(options, "table_name", get_rel_name(relid))));
 	}
 	if (sql.len == 0)
@@ -165,8 +171,8 @@ name_array(ArrayType *array, int *count)
 }
 
 /*
- * Locks the server, its record and its tables here, which it returns: against all others, or (writers_only)
- * the replicated ones against writing, and the rest against nothing.
+ * Locks the server, its record and its tables here, which it returns: against all others, or
+ * (writers_only) the replicated ones against writing, and the rest against nothing.
  */
 static List *
 lock_here(ForeignServer *server, bool writers_only, TimestampTz deadline)
@@ -198,9 +204,10 @@ lock_here(ForeignServer *server, bool writers_only, TimestampTz deadline)
 }
 
 /*
- * rdma.begin_copy(server, node, wait): keeps all others from writing the server's replicated tables,
- * here and on this node, and from moving its rows, until the transaction ends. ERROR 55P03 if that
- * takes longer than `wait` milliseconds. All tables may be read meanwhile, and the others written.
+ * rdma.begin_copy(server, node, wait): keeps all others from writing the server's replicated
+ * tables, here and on this node, and from moving its rows, until the transaction ends. ERROR 55P03
+ * if that takes longer than `wait` milliseconds. All tables may be read meanwhile, and the others
+ * written.
  */
 Datum
 rdma_begin_copy(PG_FUNCTION_ARGS)
@@ -214,9 +221,9 @@ rdma_begin_copy(PG_FUNCTION_ARGS)
 }
 
 /*
- * rdma.begin_change(server, nodes, replicated, wait): keeps all others from the server's tables here,
- * and on these nodes from the replicated or the distributed ones, until the transaction ends. ERROR
- * 55P03 if that takes longer than `wait` milliseconds.
+ * rdma.begin_change(server, nodes, replicated, wait): keeps all others from the server's tables
+ * here, and on these nodes from the replicated or the distributed ones, until the transaction ends.
+ * ERROR 55P03 if that takes longer than `wait` milliseconds.
  */
 Datum
 rdma_begin_change(PG_FUNCTION_ARGS)
@@ -265,7 +272,8 @@ check_buckets(ArrayType *array, const RfPlacementRecord *record, int node_count)
 	bool	   *nulls;
 	int			count;
 
-	deconstruct_array(array, INT2OID, sizeof(int16), true, TYPALIGN_SHORT, &buckets, &nulls, &count);
+	deconstruct_array(array, INT2OID, sizeof(int16), true, TYPALIGN_SHORT, &buckets, &nulls,
+					  &count);
 	for (int i = 0; i < count; i++)
 	{
 		if (nulls[i] || DatumGetInt16(buckets[i]) < 0 || DatumGetInt16(buckets[i]) >= node_count)
@@ -276,7 +284,8 @@ check_buckets(ArrayType *array, const RfPlacementRecord *record, int node_count)
 	if (count != record->bucket_count)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("server \"%s\" has %d buckets, not %d", record->server, record->bucket_count, count)));
+				 errmsg("server \"%s\" has %d buckets, not %d", record->server,
+						record->bucket_count, count)));
 	return buckets;
 }
 
@@ -296,7 +305,8 @@ rdma_change_placement(PG_FUNCTION_ARGS)
 	char	   *version = psprintf(INT64_FORMAT, number);
 	Datum	   *members = palloc_array(Datum, count);
 	Datum	   *versions = palloc_array(Datum, count);
-	Oid			types[6] = {NAMEOID, INT8OID, NAMEARRAYOID, UUIDARRAYOID, INT8ARRAYOID, INT2ARRAYOID};
+	Oid			types[6] = {NAMEOID, INT8OID, NAMEARRAYOID,
+	UUIDARRAYOID, INT8ARRAYOID, INT2ARRAYOID};
 	Datum		values[6];
 
 	for (int i = 0; i < count; i++)
@@ -317,12 +327,19 @@ rdma_change_placement(PG_FUNCTION_ARGS)
 	values[0] = DirectFunctionCall1(namein, CStringGetDatum(server->servername));
 	values[1] = Int64GetDatum(number);
 	values[2] = PG_GETARG_DATUM(1);
-	values[3] = PointerGetDatum(construct_array(members, count, UUIDOID, UUID_LEN, false, TYPALIGN_CHAR));
-	values[4] = PointerGetDatum(construct_array(versions, count, INT8OID, sizeof(int64), FLOAT8PASSBYVAL, TYPALIGN_DOUBLE));
+	values[3] = PointerGetDatum(
+								construct_array(members, count, UUIDOID, UUID_LEN, false, TYPALIGN_CHAR));
+	values[4] = PointerGetDatum(construct_array(versions, count, INT8OID, sizeof(int64),
+												FLOAT8PASSBYVAL, TYPALIGN_DOUBLE));
 	values[5] = PG_GETARG_DATUM(2);
-	rf_record_execute("UPDATE rdma.placement SET version = $2, nodes = $3, members = $4, versions = $5, buckets = $6,"
-					  " nodeids = ARRAY(SELECT s.oid FROM pg_catalog.unnest($3) WITH ORDINALITY n(name, number)"
-					  " LEFT JOIN pg_catalog.pg_foreign_server s ON s.srvname OPERATOR(pg_catalog.=) n.name ORDER BY n.number)"
-					  " WHERE server OPERATOR(pg_catalog.=) $1", lengthof(types), types, values, NULL);
+	rf_record_execute(
+					  "UPDATE rdma.placement SET version = $2, nodes = $3, members = $4, versions "
+					  "= $5, buckets = $6,"
+					  " nodeids = ARRAY(SELECT s.oid FROM pg_catalog.unnest($3) WITH ORDINALITY "
+					  "n(name, number)"
+					  " LEFT JOIN pg_catalog.pg_foreign_server s ON s.srvname "
+					  "OPERATOR(pg_catalog.=) n.name ORDER BY n.number)"
+					  " WHERE server OPERATOR(pg_catalog.=) $1",
+					  lengthof(types), types, values, NULL);
 	PG_RETURN_INT64(number);
 }

@@ -49,7 +49,8 @@ PG_FUNCTION_INFO_V1(rdma_read_placement);
 	"SELECT pg_catalog.to_regprocedure('rdma.join_set(uuid,integer,bigint,boolean)') IS NOT NULL"
 
 #define SET_MEMBER_SQL \
-	"UPDATE rdma.placement SET members[$2] = $3, versions[$2] = version WHERE server OPERATOR(pg_catalog.=) $1"
+	"UPDATE rdma.placement SET members[$2] = $3, versions[$2] = version WHERE server " \
+	"OPERATOR(pg_catalog.=) $1"
 
 void
 rf_record_execute(const char *sql, int count, Oid *types, Datum *values, const char *nulls)
@@ -79,14 +80,17 @@ static char *
 ask(RfSession *session, const char *sql, bool writes)
 {
 	PGresult   *result = writes ? rf_session_execute(session, sql) : rf_session_query(session, sql);
-	char	   *answer = pstrdup(PQntuples(result) == 1 && PQnfields(result) == 1 ? PQgetvalue(result, 0, 0) : "");
+	char	   *answer = pstrdup(PQntuples(result) == 1 && PQnfields(result) == 1 ?
+								 PQgetvalue(result, 0, 0) :
+								 "");
 
 	PQclear(result);
 	return answer;
 }
 
 char *
-rf_node_join(ForeignServer *server, const char *node, const char *set_id, int number, const char *version, bool replace)
+rf_node_join(ForeignServer *server, const char *node, const char *set_id, int number,
+			 const char *version, bool replace)
 {
 	RfSession  *session = rf_session_get(rf_node_mapping(server, node), true);
 
@@ -131,7 +135,8 @@ membership_version(const RfPlacementRecord *record, int number, const char *answ
 static bool
 enroll(ForeignServer *server, const RfPlacementRecord *record, int number, bool replace)
 {
-	char	   *member = rf_node_join(server, record->nodes[number], record->set_id, number, record->version, replace);
+	char	   *member = rf_node_join(server, record->nodes[number], record->set_id, number,
+									  record->version, replace);
 
 	if (member == NULL)
 		return false;
@@ -280,17 +285,21 @@ rdma_replace_node(PG_FUNCTION_ARGS)
 	if (version > strtoll(record->version, NULL, 10))
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("the database of server \"%s\" has a later placement than server \"%s\"", node, server->servername),
-				 errdetail("It has version " INT64_FORMAT ", version %s is on record here, which does not say where rows lie now.",
+				 errmsg("the database of server \"%s\" has a later placement than server \"%s\"",
+						node, server->servername),
+				 errdetail("It has version " INT64_FORMAT
+						   ", version %s is on record here, which does not say where rows lie now.",
 						   version, record->version),
-				 errhint("Read it from the nodes: SELECT rdma.read_placement(%s)", quote_literal_cstr(server->servername))));
+				 errhint("Read it from the nodes: SELECT rdma.read_placement(%s)",
+						 quote_literal_cstr(server->servername))));
 	if (!enroll(server, record, number, true))
 		rf_node_too_old(node);
 	PG_RETURN_VOID();
 }
 
 #define WRITE_PLACEMENT_SQL \
-	"UPDATE rdma.placement SET buckets = $2, members = $3, versions = $4, version = $5 WHERE server OPERATOR(pg_catalog.=) $1"
+	"UPDATE rdma.placement SET buckets = $2, members = $3, versions = $4, version = $5 WHERE " \
+	"server OPERATOR(pg_catalog.=) $1"
 
 /* An array in the caller's memory. */
 static Datum
@@ -305,7 +314,8 @@ buckets_of_nodes(ForeignServer *server)
 
 	name[0] = DirectFunctionCall1(namein, CStringGetDatum(server->servername));
 	if (SPI_connect() != SPI_OK_CONNECT ||
-		SPI_execute_with_args("SELECT rdma.buckets_of_nodes($1)", 1, types, name, NULL, false, 0) != SPI_OK_SELECT ||
+		SPI_execute_with_args("SELECT rdma.buckets_of_nodes($1)", 1, types, name, NULL, false, 0) !=
+		SPI_OK_SELECT ||
 		SPI_processed != 1)
 		elog(ERROR, "could not ask the nodes of server \"%s\"", server->servername);
 	buckets = SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1, &isnull);
@@ -362,8 +372,10 @@ rdma_read_placement(PG_FUNCTION_ARGS)
 	}
 	values[0] = DirectFunctionCall1(namein, CStringGetDatum(server->servername));
 	values[1] = buckets_of_nodes(server);
-	values[2] = PointerGetDatum(construct_array(members, record->node_count, UUIDOID, UUID_LEN, false, TYPALIGN_CHAR));
-	values[3] = PointerGetDatum(construct_array(versions, record->node_count, INT8OID, sizeof(int64), FLOAT8PASSBYVAL, TYPALIGN_DOUBLE));
+	values[2] = PointerGetDatum(construct_array(members, record->node_count, UUIDOID,
+												UUID_LEN, false, TYPALIGN_CHAR));
+	values[3] = PointerGetDatum(construct_array(versions, record->node_count, INT8OID,
+												sizeof(int64), FLOAT8PASSBYVAL, TYPALIGN_DOUBLE));
 	values[4] = Int64GetDatum(latest);
 	rf_record_execute(WRITE_PLACEMENT_SQL, lengthof(types), types, values, NULL);
 	PG_RETURN_VOID();

@@ -13,7 +13,8 @@
 #include "remote/placement.h"
 
 /* A statement about rdma.placement, with the rights of its owner. */
-extern void rf_record_execute(const char *sql, int count, Oid *types, Datum *values, const char *nulls);
+extern void rf_record_execute(const char *sql, int count, Oid *types, Datum *values,
+							  const char *nulls);
 
 /*
  * The record, locked until the transaction ends: its nodes stay what they are. To be written, what
@@ -25,7 +26,8 @@ extern RfPlacementRecord *rf_record_lock(ForeignServer *server, bool write);
  * Has the database that a server leads to become a node (rdma.join_set), in the remote transaction;
  * who it is then. NULL: its extension is too old to know.
  */
-extern char *rf_node_join(ForeignServer *server, const char *node, const char *set_id, int number, const char *version, bool replace);
+extern char *rf_node_join(ForeignServer *server, const char *node, const char *set_id, int number,
+						  const char *version, bool replace);
 extern void rf_node_too_old(const char *node) __attribute__((noreturn));
 
 #endif							/* RF_ENROLL_H */

@@ -33,7 +33,8 @@ compare_interface(struct sockaddr *address, struct sockaddr *netmask, void *arg)
 	Dialled    *dialled = arg;
 	struct sockaddr_storage own = {0};
 	struct sockaddr_storage mask = {0};
-	size_t		size = address->sa_family == AF_INET ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6);
+	size_t		size = address->sa_family == AF_INET ? sizeof(struct sockaddr_in) :
+		sizeof(struct sockaddr_in6);
 
 	if (dialled->found || address->sa_family != dialled->address.ss_family)
 		return;
@@ -120,7 +121,8 @@ rf_exchange_host_allowed(const struct sockaddr *address, size_t length)
 	List	   *entries;
 	ListCell   *lc;
 
-	if (length > sizeof(dialled) || (address->sa_family != AF_INET && address->sa_family != AF_INET6))
+	if (length > sizeof(dialled) ||
+		(address->sa_family != AF_INET && address->sa_family != AF_INET6))
 		return false;
 	memcpy(&dialled, address, length);
 	/* SplitGUCList scribbles on its input; it was checked when it was set */

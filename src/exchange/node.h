@@ -18,8 +18,8 @@
  * node_probe.c  its rows in the order of an index that they are looked up in
  * node_plan.c   the custom scan in the place of rdma.exchange()
  *
- * All of it belongs to one backend, but for what node_batches.c and node_outbox.c share with parallel
- * workers.
+ * All of it belongs to one backend, but for what node_batches.c and node_outbox.c share with
+ * parallel workers.
  */
 #ifndef RF_EXCHANGE_NODE_H
 #define RF_EXCHANGE_NODE_H
@@ -69,7 +69,8 @@ typedef struct ExchangeSpec
 	int			heavy_count;
 	uint64	   *heavy_hashes;	/* sorted */
 	int			filter;			/* only rows with partners in that exchange are needed; 0: all */
-	int			reader;			/* 0: the exchange itself; else a place that reads the rows of the one with this number */
+	int			reader;			/* 0: the exchange itself; else a place that reads the rows of the
+								 * one with this number */
 } ExchangeSpec;
 
 /* In the current memory context; ERROR when it is not one. */
@@ -101,8 +102,10 @@ typedef struct ExchangeCounters
 	uint64		rows_local;		/* that stayed */
 	uint64		stalls;			/* sleeps because it could not go on */
 	uint64		spilled_bytes;	/* of rows stored on disk until their reader asks */
-	char	   *process_rows;	/* "5/7/6": those that each process of a Gather took; NULL: not shared */
-	char	   *taken_rows;		/* the same of its query's rows; NULL: the query had no workers that send */
+	char	   *process_rows;	/* "5/7/6": those that each process of a Gather took; NULL: not
+								 * shared */
+	char	   *taken_rows;		/* the same of its query's rows; NULL: the query had no workers
+								 * that send */
 	char		transport[32];
 	char		encryption[64]; /* "": the rows cross no network */
 	uint64		rows_filtered;	/* that went nowhere, because they had no partners */
@@ -165,7 +168,8 @@ typedef struct ExchangeOutlet
 	bool		has_buffer;
 	bool		filling;		/* a batch has begun in the buffer */
 	bool		stopped;		/* wants no more; its rows are dropped */
-	uint32		room;			/* of a buffer that the next batch may take: the first ones leave early */
+	uint32		room;			/* of a buffer that the next batch may take: the first ones leave
+								 * early */
 	uint32		parcel_left;	/* bytes of the parcel that it still lacks */
 } ExchangeOutlet;
 
@@ -184,7 +188,8 @@ struct ExchangeState
 	QueryDesc  *query;
 	bool		started;		/* its first row was asked for; parallel mode is on if it needs it */
 	bool		inside;			/* its ExecProcNode is on the stack */
-	PlanState  *input;			/* what this process takes rows from: its plan, or a worker's part of it */
+	PlanState  *input;			/* what this process takes rows from: its plan, or a worker's part
+								 * of it */
 	bool		input_over;		/* that gives no more rows, or none are wanted */
 	uint64		input_rows;		/* that it has given */
 	SeqScanState *scan;			/* a bare sequential scan, which needs no executor */
@@ -207,7 +212,8 @@ struct ExchangeState
 	ExchangeOutlet *outlets;	/* one for each destination; the own one is not used */
 	RfGroupSubmit *submits;		/* room for a batch of each destination */
 	uint64	   *hashes;			/* of `rows` */
-	uint16	   *places;			/* where each row goes: a consumer, `consumers` for all of them, or nowhere */
+	uint16	   *places;			/* where each row goes: a consumer, `consumers` for all of them, or
+								 * nowhere */
 	uint16	   *numbers;		/* routed: the rows by place; room to list those for all thrice */
 	uint32	   *next;			/* for each place the first row that has still to go, */
 	uint32	   *left;			/* and how many these are; the own ones wait for the reader here */
@@ -215,13 +221,14 @@ struct ExchangeState
 	MemoryContext hashing;		/* what hashing a toasted key leaves */
 
 	/*
-	 * Rows that all consumers get are encoded once (NULL: there are none, or one other consumer, or this
-	 * is a worker).
+	 * Rows that all consumers get are encoded once (NULL: there are none, or one other consumer,
+	 * or this is a worker).
 	 */
 	bool		common_list;	/* they are a list of their own */
 	RfEncoder  *common;
 	uint8	   *common_space;
-	uint8	   *common_place;	/* where the batch lies: what all of them are sent from, or NULL: common_space */
+	uint8	   *common_place;	/* where the batch lies: what all of them are sent from, or NULL:
+								 * common_space */
 	uint32		common_size;
 	uint32		common_room;
 	bool		common_filling;
@@ -229,7 +236,7 @@ struct ExchangeState
 	/* A batch outside the send buffers: of `common`, or of one large row. */
 	const uint8 *parcel;		/* NULL: none is on its way */
 	bool		parcel_placed;	/* it is sent from there, else copied into send buffers */
-	const ExchangeWorkerBatch *parcel_from;	/* it is this; NULL: the leader's own */
+	const ExchangeWorkerBatch *parcel_from; /* it is this; NULL: the leader's own */
 	uint32		parcel_length;
 	uint64		parcel_rows;
 	TupleTableSlot *large;		/* virtual */
@@ -262,8 +269,10 @@ struct ExchangeState
 	 */
 	ExchangeBatches *batches;	/* NULL: this process reads alone, as it comes */
 	ExchangeCursor *cursor;		/* of the processes that read them here; NULL: none yet */
-	ExchangeState *source;		/* the plan node whose exchange and batches these are; NULL: this one */
-	RfDecoder  *shared_decoder; /* of the batch that this process took; what arrives meanwhile has its own */
+	ExchangeState *source;		/* the plan node whose exchange and batches these are; NULL: this
+								 * one */
+	RfDecoder  *shared_decoder; /* of the batch that this process took; what arrives meanwhile has
+								 * its own */
 	RfEncoder  *own_encoder;	/* until all are collected: of own rows, into */
 	char	   *own_space;
 	bool		collected;		/* all are in the batches, and may be taken */
@@ -282,7 +291,8 @@ struct ExchangeState
 	bool		reading_over;	/* it has had the last row, or needs no more */
 
 	/* partners (node_filter.c) */
-	ExchangeKeys *keys;			/* of its rows on this node; NULL: no other exchange is filtered by it */
+	ExchangeKeys *keys;			/* of its rows on this node; NULL: no other exchange is filtered by
+								 * it */
 	bool		cut_short;		/* nobody waited for all of them */
 	ExchangeFilters *filters;	/* of its own rows; NULL: all are needed */
 	bool		filter_sent;	/* what this node says to the others, or is on its way */
@@ -297,8 +307,8 @@ rf_exchange_has_arrived(const ExchangeState *state)
 }
 
 /*
- * May it be driven while others are in use? Not while its query is on the stack, or its last row may
- * be in use. `waiting`: for an exchange, not for the reader of the result.
+ * May it be driven while others are in use? Not while its query is on the stack, or its last row
+ * may be in use. `waiting`: for an exchange, not for the reader of the result.
  */
 static inline bool
 rf_exchange_is_free(const ExchangeState *state, bool waiting)
@@ -330,22 +340,22 @@ typedef struct ExchangeOutboxShape
 } ExchangeOutboxShape;
 
 /*
- * Leader: makes the outboxes of `workers` at `space`, which is shared, 8-aligned, and has the size that
- * rf_outboxes_size() says. The handle lives in the current memory context, and is of no use after the
- * space has gone.
+ * Leader: makes the outboxes of `workers` at `space`, which is shared, 8-aligned, and has the size
+ * that rf_outboxes_size() says. The handle lives in the current memory context, and is of no use
+ * after the space has gone.
  */
 extern Size rf_outboxes_size(const ExchangeOutboxShape *shape);
 extern ExchangeOutboxes *rf_outboxes_create(const ExchangeOutboxShape *shape, void *space);
 
 /*
- * Leader: take over what the workers have handed over, unless some of it still waits to be sent. True:
- * there was something.
+ * Leader: take over what the workers have handed over, unless some of it still waits to be sent.
+ * True: there was something.
  */
 extern bool rf_outboxes_take(ExchangeOutboxes *outboxes);
 
 /*
- * The next batch for other nodes, and the next one for this node; NULL: there is none now. The caller returns
- * it by rf_outboxes_sent() or rf_outboxes_read().
+ * The next batch for other nodes, and the next one for this node; NULL: there is none now. The
+ * caller returns it by rf_outboxes_sent() or rf_outboxes_read().
  */
 extern const ExchangeWorkerBatch *rf_outboxes_next_to_send(ExchangeOutboxes *outboxes);
 extern const ExchangeWorkerBatch *rf_outboxes_next_to_read(ExchangeOutboxes *outboxes);
@@ -361,7 +371,10 @@ extern void rf_outboxes_stop(ExchangeOutboxes *outboxes);
 /* Nobody reads here any more: drop what is for this node. */
 extern void rf_outboxes_stop_reading(ExchangeOutboxes *outboxes);
 
-/* Rows that each worker took from the plan, and how many of all were filtered; the workers have ended. */
+/*
+ * Rows that each worker took from the plan, and how many of all were filtered; the workers have
+ * ended.
+ */
 extern void rf_outboxes_count(ExchangeOutboxes *outboxes, uint64 *rows, uint64 *filtered);
 
 /* Worker: its own, in the current memory context. */
@@ -384,8 +397,8 @@ extern void rf_outbox_count(ExchangeOutbox *outbox, uint64 rows, uint64 filtered
 extern void rf_filter_begin(ExchangeState *state, TupleDesc desc);
 
 /*
- * With state->keys: rows that are here, routed ones of this node's query, or all of the loaded batch,
- * which has been decoded then.
+ * With state->keys: rows that are here, routed ones of this node's query, or all of the loaded
+ * batch, which has been decoded then.
  */
 extern void rf_filter_add_own(ExchangeState *state);
 extern void rf_filter_add_batch(ExchangeState *state);
@@ -406,7 +419,8 @@ extern bool rf_filter_is_empty(const ExchangeState *state);
 extern long rf_filter_patience(const ExchangeState *state);
 
 /* True: it is no batch but what that consumer said. ERROR when it is damaged. */
-extern bool rf_filter_receive(ExchangeState *state, int consumer, const void *message, uint32 length);
+extern bool rf_filter_receive(ExchangeState *state, int consumer, const void *message,
+							  uint32 length);
 
 /* Send the routed rows that have no partners to the place that does not exist, consumers + 1. */
 extern void rf_filter_drop(ExchangeState *state);
@@ -414,13 +428,18 @@ extern void rf_filter_drop(ExchangeState *state);
 /* Does it drop any now? */
 extern bool rf_filter_is_on(const ExchangeState *state);
 
-/* The filters as they are now, for workers of the query, which get no others: written to `space`, 8-aligned. */
+/*
+ * The filters as they are now, for workers of the query, which get no others: written to `space`,
+ * 8-aligned.
+ */
 extern Size rf_filter_shared_size(const ExchangeState *state);
 extern void rf_filter_share(const ExchangeState *state, uint64 *space);
 extern void rf_filter_attach(ExchangeState *state, const uint64 *space);
+
 /*
  * With state->asks_first: a row of state->scan, before the conditions of the scan. False: it has no
- * partner. Finds out, too, whether it pays to ask that so early, and as long as it does not says true.
+ * partner. Finds out, too, whether it pays to ask that so early, and as long as it does not says
+ * true.
  */
 extern bool rf_filter_passes(ExchangeState *state, TupleTableSlot *slot);
 
@@ -448,7 +467,8 @@ extern void rf_exchange_end_sending(ExchangeState *state);
 /* node_move.c */
 extern RfDecoder *rf_exchange_make_decoder(ExchangeState *state, TupleDesc desc);
 extern void rf_exchange_begin_moving(ExchangeState *state, TupleDesc desc);
-extern bool rf_exchange_receive(ExchangeState *state); /* load the next batch that has arrived, if none is loaded */
+extern bool rf_exchange_receive(ExchangeState *state);	/* load the next batch that has arrived, if
+														 * none is loaded */
 extern bool rf_exchange_next_received(ExchangeState *state, TupleTableSlot *slot);
 extern void rf_exchange_drop_batch(ExchangeState *state);	/* the loaded one is done with */
 extern void rf_exchange_store(ExchangeState *state, TupleTableSlot *row);
@@ -477,7 +497,10 @@ typedef struct ExchangeBatchesShare
  */
 extern ExchangeBatches *rf_batches_create(MemoryContext context, ResourceOwner owner);
 
-/* A copy, which may be taken at once. False: it went to disk, and may be taken when they are complete. */
+/*
+ * A copy, which may be taken at once. False: it went to disk, and may be taken when they are
+ * complete.
+ */
 extern bool rf_batches_put(ExchangeBatches *batches, const void *batch, uint32 length);
 
 /* There are no more; from now on all may be taken. */
@@ -487,14 +510,18 @@ extern void rf_batches_complete(ExchangeBatches *batches);
 extern void rf_batches_abandon(ExchangeBatches *batches);
 
 /*
- * A reader, at the first batch, of so many processes at most, this one included; with `share`, which
- * workers then attach to. They are there as long as the batches are.
+ * A reader, at the first batch, of so many processes at most, this one included; with `share`,
+ * which workers then attach to. They are there as long as the batches are.
  */
-extern ExchangeCursor *rf_batches_open(ExchangeBatches *batches, int processes, ExchangeBatchesShare *share);
-extern ExchangeCursor *rf_batches_attach(const ExchangeBatchesShare *share, MemoryContext context, ResourceOwner owner);
+extern ExchangeCursor *rf_batches_open(ExchangeBatches *batches, int processes,
+									   ExchangeBatchesShare *share);
+extern ExchangeCursor *rf_batches_attach(const ExchangeBatchesShare *share, MemoryContext context,
+										 ResourceOwner owner);
 extern ExchangeBatches *rf_batches_of(const ExchangeCursor *cursor);
 
-/* Take the next batch, valid until this process takes another; 8-aligned. False: there is none now. */
+/*
+ * Take the next batch, valid until this process takes another; 8-aligned. False: there is none now.
+ */
 extern bool rf_batches_next(ExchangeCursor *cursor, const void **batch, uint32 *length);
 
 /* Sleep until there may be one. False: there will be none. */
@@ -509,8 +536,8 @@ extern int	rf_batches_processes(const ExchangeCursor *cursor);
 extern uint64 rf_batches_taken(ExchangeCursor *cursor, int process);
 
 /*
- * By who created them; in a worker as often as it attached. Other processes may go on reading; the last
- * frees it all.
+ * By who created them; in a worker as often as it attached. Other processes may go on reading; the
+ * last frees it all.
  */
 extern void rf_batches_close(ExchangeBatches *batches);
 
@@ -560,8 +587,8 @@ extern void rf_exchange_initialize_worker(CustomScanState *node, struct shm_toc 
 										  void *coordinate);
 
 /*
- * The statement starts: exchanges that several plan nodes read keep their rows for all of them. ERROR when
- * what they read is not the same.
+ * The statement starts: exchanges that several plan nodes read keep their rows for all of them.
+ * ERROR when what they read is not the same.
  */
 extern void rf_exchange_link_readers(ExchangeSet *set);
 
@@ -580,7 +607,8 @@ extern const char rf_exchange_name[];
 static inline bool
 rf_exchange_is_state(PlanState *node)
 {
-	return IsA(node, CustomScanState) && ((CustomScanState *) node)->methods->CustomName == rf_exchange_name;
+	return IsA(node, CustomScanState) &&
+		((CustomScanState *) node)->methods->CustomName == rf_exchange_name;
 }
 
 static inline bool

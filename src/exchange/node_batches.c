@@ -2,20 +2,21 @@
  * node_batches.c - batches of one exchange that several processes read, each batch once, or several
  * readers, each all of them.
  *
- * The backend that runs the statement puts batches in, and announces when there are no more. A reader
- * has a cursor, which the backend may share with parallel workers: each of these processes takes a batch
- * when it is free. Batches in memory may be taken at once. Beyond work_mem they go to a shared temporary
- * file, which can be read when nothing more is written to it.
+ * The backend that runs the statement puts batches in, and announces when there are no more. A
+ * reader has a cursor, which the backend may share with parallel workers: each of these processes
+ * takes a batch when it is free. Batches in memory may be taken at once. Beyond work_mem they go to
+ * a shared temporary file, which can be read when nothing more is written to it.
  *
  * Does: keep bytes. Does not: read their contents, or know of plans.
  *
  * Shared memory: a segment of its own, because plans may read one exchange's rows below one Gather
  * and another's below a second one that starts later, and the rows must be there before either
  * makes its segment. The statement's resource owner holds it, and each worker's; the last that lets
- * go removes it, the memory of the batches, and the files. Who takes batches writes the cursor's `next`,
- * atomically, and its own count of rows; the putting backend writes everything else. It writes a batch
- * and its place before it raises `count` (with a barrier, as readers have one behind it), and nothing of
- * them afterwards; the rest, and cursors, before any other process knows of them.
+ * go removes it, the memory of the batches, and the files. Who takes batches writes the cursor's
+ * `next`, atomically, and its own count of rows; the putting backend writes everything else. It
+ * writes a batch and its place before it raises `count` (with a barrier, as readers have one behind
+ * it), and nothing of them afterwards; the rest, and cursors, before any other process knows of
+ * them.
  */
 #include "postgres.h"
 
@@ -93,7 +94,10 @@ struct ExchangeCursor
 	Size		buffer_size;
 };
 
-/* Of a worker, which cannot map a segment twice: plan nodes below one Gather may read the same batches. */
+/*
+ * Of a worker, which cannot map a segment twice: plan nodes below one Gather may read the same
+ * batches.
+ */
 static slist_head attached = SLIST_STATIC_INIT(attached);
 
 static ExchangeBatches *
@@ -163,7 +167,8 @@ place_of(ExchangeBatches *batches, uint32 number, bool make)
 	if (batches->places[piece] == NULL)
 	{
 		if (make && !DsaPointerIsValid(batches->shared->places[piece]))
-			batches->shared->places[piece] = dsa_allocate_extended(batches->area, size * sizeof(BatchPlace), DSA_ALLOC_HUGE);
+			batches->shared->places[piece] = dsa_allocate_extended(
+																   batches->area, size * sizeof(BatchPlace), DSA_ALLOC_HUGE);
 		batches->places[piece] = dsa_get_address(batches->area, batches->shared->places[piece]);
 	}
 	return &batches->places[piece][number + FIRST_PLACES - size];
@@ -238,6 +243,7 @@ static ExchangeCursor *
 make_cursor(ExchangeBatches *batches, dsa_pointer shared)
 {
 	ExchangeCursor *cursor = MemoryContextAllocZero(batches->context, sizeof(ExchangeCursor));
+
 	/* may map the memory's segment */
 	Surroundings outside = enter(batches);
 
@@ -251,7 +257,8 @@ ExchangeCursor *
 rf_batches_open(ExchangeBatches *batches, int processes, ExchangeBatchesShare *share)
 {
 	Surroundings outside = enter(batches);
-	dsa_pointer memory = dsa_allocate(batches->area, offsetof(SharedCursor, taken) + processes * sizeof(pg_atomic_uint64));
+	dsa_pointer memory = dsa_allocate(batches->area, offsetof(SharedCursor, taken) +
+									  processes * sizeof(pg_atomic_uint64));
 	ExchangeCursor *cursor = make_cursor(batches, memory);
 
 	pg_atomic_init_u32(&cursor->shared->next, 0);
@@ -356,7 +363,8 @@ rf_batches_next(ExchangeCursor *cursor, const void **batch, uint32 *length)
 static bool
 has_next(const ExchangeCursor *cursor)
 {
-	return pg_atomic_read_u32(&cursor->shared->next) < pg_atomic_read_u32(&cursor->batches->shared->count);
+	return pg_atomic_read_u32(&cursor->shared->next) <
+		pg_atomic_read_u32(&cursor->batches->shared->count);
 }
 
 bool

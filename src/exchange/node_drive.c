@@ -20,24 +20,24 @@
  * waits for the reader of its result does, too (rf_exchange_acquire). What a store cannot hold in
  * work_mem it keeps on disk, so no receiving node stops a sender for good.
  *
- * Several readers of an exchange (node_share.c). Each of them waits for that exchange, whose number is below
- * that of every exchange around one of them: so the numbers still fall along the stack.
+ * Several readers of an exchange (node_share.c). Each of them waits for that exchange, whose number
+ * is below that of every exchange around one of them: so the numbers still fall along the stack.
  *
- * Workers. Those of an exchange's query (node_workers.c) wait for nobody but their leader, and only for room
- * to put rows into. It takes over what they have made whenever it runs or drives the exchange, and it
- * does not sleep in the Gather above them: as long as they have rows the query has, and the
- * exchange is one that waits like any other, with its query not on the stack.
+ * Workers. Those of an exchange's query (node_workers.c) wait for nobody but their leader, and only
+ * for room to put rows into. It takes over what they have made whenever it runs or drives the
+ * exchange, and it does not sleep in the Gather above them: as long as they have rows the query
+ * has, and the exchange is one that waits like any other, with its query not on the stack.
  *
  * Filters. An exchange F whose rows are filtered by those of S (node_filter.c) begins when all rows
- * of S are here. S has the lower number: who waits for F, or drives it, drives S. If F is the lowest
- * number L above, then nobody waits for less, so the rows of S that are missing anywhere are made,
- * sent and received like those of L, and F begins on every node. Where S cannot be driven, because
- * its last row may be in use, or because nobody reads it to the end, F does not wait for it. The
- * wait for the filters of other nodes has a limit.
+ * of S are here. S has the lower number: who waits for F, or drives it, drives S. If F is the
+ * lowest number L above, then nobody waits for less, so the rows of S that are missing anywhere are
+ * made, sent and received like those of L, and F begins on every node. Where S cannot be driven,
+ * because its last row may be in use, or because nobody reads it to the end, F does not wait for
+ * it. The wait for the filters of other nodes has a limit.
  *
- * Rows in use. Driving X invalidates the row that X gave out last, if that row points into memory of
- * X's query or of a batch (state->lent). A reader that copies what it takes, like Sort, has no use
- * for the row once it has given control back. So, with C the nearest such reader above X:
+ * Rows in use. Driving X invalidates the row that X gave out last, if that row points into memory
+ * of X's query or of a batch (state->lent). A reader that copies what it takes, like Sort, has no
+ * use for the row once it has given control back. So, with C the nearest such reader above X:
  *
  * - No other exchange is below C: nothing can wait before the row is done with. It is lent, and
  *   whoever waits may drive X all the same.
@@ -264,7 +264,8 @@ typedef struct InspectContext
 	bool		nested;			/* the tree is that of an exchange's query */
 	bool		busy;			/* has_busy_subplan() of the whole tree */
 	bool		copied;			/* a reader above copies what it takes */
-	bool		exposed;		/* another exchange is below the nearest such reader, or there is none */
+	bool		exposed;		/* another exchange is below the nearest such reader, or there is
+								 * none */
 	bool		again;			/* may be asked for its rows again */
 	bool		appended;		/* an Append is between it and the next Gather above */
 } InspectContext;
@@ -309,7 +310,7 @@ count_exchanges(PlanState *tree, void *count)
 	if (tree == NULL)
 		return false;
 	if (rf_exchange_is_state(tree))
-		++*(int *) count;
+		++* (int *) count;
 	return planstate_tree_walker(tree, count_exchanges, count);
 }
 
@@ -317,7 +318,8 @@ count_exchanges(PlanState *tree, void *count)
 static void
 inspect_copied(PlanState *input, const InspectContext *above, bool again)
 {
-	InspectContext context = {above->nested, above->busy, .copied = true, .again = again, .appended = above->appended};
+	InspectContext context = {above->nested, above->busy, .copied = true, .again = again,
+	.appended = above->appended};
 	int			count = 0;
 
 	(void) count_exchanges(input, &count);
@@ -359,6 +361,7 @@ inspect(PlanState *node, void *argument)
 				(void) planstate_tree_walker(node, inspect, &context);
 			break;
 		case T_MaterialState:
+
 			/*
 			 * This node keeps its input, too, if asked to, unless something below it changes
 			 * between scans.

@@ -177,8 +177,8 @@ plan_with(ExchangeState *state, ParamListInfo params, int workers)
 }
 
 /*
- * Has this node clearly more rows to send than the others on the average? Both the coordinator and this node's
- * planner have to expect so: either alone may be far off for rows of joins.
+ * Has this node clearly more rows to send than the others on the average? Both the coordinator and
+ * this node's planner have to expect so: either alone may be far off for rows of joins.
  */
 static bool
 makes_more_than_others(const ExchangeState *state)
@@ -188,12 +188,13 @@ makes_more_than_others(const ExchangeState *state)
 
 	if (desc == NULL || !state->spec->uneven)
 		return false;
-	return rows * desc->producers > MANY_ROWS * state->spec->rows * (state->spec->replicate ? 1 : desc->consumers);
+	return rows * desc->producers >
+		MANY_ROWS * state->spec->rows * (state->spec->replicate ? 1 : desc->consumers);
 }
 
 /*
- * Nodes that share the cores of one machine may have none left for workers. But one that makes more rows than
- * the others works on when these have ended: there one is worth it.
+ * Nodes that share the cores of one machine may have none left for workers. But one that makes more
+ * rows than the others works on when these have ended: there one is worth it.
  */
 static void
 plan_query(ExchangeState *state, ParamListInfo params)
@@ -290,7 +291,8 @@ begin_exchange(CustomScanState *node, EState *estate, int eflags)
 	else if (state->member != NULL && state->member->producer >= 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("exchange %d has no query, but this node is to send its rows", state->spec->number)));
+				 errmsg("exchange %d has no query, but this node is to send its rows",
+						state->spec->number)));
 	if (state->member == NULL)
 		return;
 

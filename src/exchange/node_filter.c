@@ -4,10 +4,10 @@
  * Two exchanges bring the sides of a join together by the hash of what it equates. Where the
  * coordinator says so ("filter=1"), a row of the second that has no partner is not needed. So each
  * node notes the keys of the first one's rows as they come to it, and when it has them all it tells
- * the nodes that have rows of the second for it: a Bloom filter, in blocks of 64 bits, of the hashes
- * by which rows are routed. They look each row up in the filter of the node that it is meant for,
- * right after it was hashed: what is dropped is neither divided nor encoded. NULLs need no care: what
- * has the same hash is kept.
+ * the nodes that have rows of the second for it: a Bloom filter, in blocks of 64 bits, of the
+ * hashes by which rows are routed. They look each row up in the filter of the node that it is meant
+ * for, right after it was hashed: what is dropped is neither divided nor encoded. NULLs need no
+ * care: what has the same hash is kept.
  *
  * Order. The second exchange's query begins when the first one's rows are all here, so rows for
  * this node itself always meet its filter. Then this node sends its filter, as the first thing on
@@ -16,9 +16,9 @@
  * right. If the first exchange is not read to its end here, or cannot be driven now, there is no
  * filter of this node. Why this cannot hang: node_drive.c.
  *
- * A filter that lets most rows pass is no longer looked at. One that drops more rows of a table than
- * the conditions of the scan do is looked at before these are: then most rows' other columns need not
- * be found. Where nobody has a key, the query does not run.
+ * A filter that lets most rows pass is no longer looked at. One that drops more rows of a table
+ * than the conditions of the scan do is looked at before these are: then most rows' other columns
+ * need not be found. Where nobody has a key, the query does not run.
  *
  * Does: filters, and whose are here. Does not: route, send, receive. All memory is the statement's.
  */
@@ -32,14 +32,17 @@
 
 #include "rdma_fdw/compat.h"
 
-/* All filters that a node has; the smallest one; and one for an estimate of a few rows, to begin with. */
+/*
+ * All filters that a node has; the smallest one; and one for an estimate of a few rows, to begin
+ * with.
+ */
 #define ALL_BYTES		(8u << 20)
 #define LEAST_BITS		6		/* 2^6 words */
 #define FIRST_WORDS		16384
 
 /*
- * Four bits of a word per key. Half as large as long as less than an eighth of the bits are set; of no
- * use when more than this part is: then every eighth key without partners passes.
+ * Four bits of a word per key. Half as large as long as less than an eighth of the bits are set; of
+ * no use when more than this part is: then every eighth key without partners passes.
  */
 #define SPARSE			0.125
 #define CROWDED			0.6
@@ -52,8 +55,8 @@
 #define LOOK_DROPPED	0.3
 
 /*
- * Of a scan with conditions, after so many rows: its filter goes first where it drops more of them than
- * the conditions. It costs about what a cheap condition does, and needs fewer columns.
+ * Of a scan with conditions, after so many rows: its filter goes first where it drops more of them
+ * than the conditions. It costs about what a cheap condition does, and needs fewer columns.
  */
 #define EARLY_ROWS		1024
 
@@ -147,8 +150,8 @@ fold(ExchangeKeys *keys)
 /* ---------- noting keys ---------- */
 
 /*
- * Two words for each row that is expected, and not few: there may be many more, and what is not needed
- * is folded away.
+ * Two words for each row that is expected, and not few: there may be many more, and what is not
+ * needed is folded away.
  */
 static void
 begin_keys(ExchangeState *state, TupleDesc desc)
@@ -168,7 +171,8 @@ begin_keys(ExchangeState *state, TupleDesc desc)
 	keys->key_count = spec->key_count;
 	keys->values = palloc(spec->key_count * sizeof(Datum));
 	keys->isnull = palloc(spec->key_count * sizeof(bool));
-	keys->scratch = AllocSetContextCreate(CurrentMemoryContext, "rdma_fdw filter", ALLOCSET_SMALL_SIZES);
+	keys->scratch = AllocSetContextCreate(CurrentMemoryContext, "rdma_fdw filter",
+										  ALLOCSET_SMALL_SIZES);
 	keys->bits = LEAST_BITS;
 	while (1 << keys->bits < Max(spec->rows * 2, FIRST_WORDS) && 2 << keys->bits <= most)
 		keys->bits++;
@@ -256,7 +260,8 @@ begin_filters(ExchangeState *state)
 	filters->heard = palloc0(consumers * sizeof(bool));
 	filters->missing = consumers - 1;
 	/* rows of heavy keys have no place of their own */
-	state->asks_first = state->scan != NULL && state->scan->ss.ps.qual != NULL && state->spec->heavy_count == 0;
+	state->asks_first = state->scan != NULL && state->scan->ss.ps.qual != NULL &&
+		state->spec->heavy_count == 0;
 	if (state->asks_first)
 		begin_early(filters, state);
 	state->filters = filters;
@@ -386,7 +391,8 @@ rf_filter_receive(ExchangeState *state, int consumer, const void *message, uint3
 		length != sizeof(header) + header.word_count * sizeof(uint64))
 		ereport(ERROR,
 				(errcode(ERRCODE_DATA_CORRUPTED),
-				 errmsg("node %d sent a damaged filter for exchange %d", consumer, state->spec->number)));
+				 errmsg("node %d sent a damaged filter for exchange %d", consumer,
+						state->spec->number)));
 	filters->heard[consumer] = true;
 	filters->missing--;
 	if (header.word_count > 0)
@@ -496,7 +502,8 @@ rf_filter_passes(ExchangeState *state, TupleTableSlot *slot)
 	}
 	/* the next tuples of an all-visible page were not read yet, and lie before this one */
 	if (TTS_IS_BUFFERTUPLE(slot))
-		__builtin_prefetch((const char *) ((HeapTupleTableSlot *) slot)->tuple->t_data - PREFETCH_BYTES);
+		__builtin_prefetch((const char *) ((HeapTupleTableSlot *) slot)->tuple->t_data -
+						   PREFETCH_BYTES);
 	slot_getsomeattrs(slot, filters->last_attr);
 	for (int i = 0; i < key_count; i++)
 	{

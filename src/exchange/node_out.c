@@ -383,7 +383,9 @@ send_rest(ExchangeState *state, bool *moved)
 
 /* ---------- the query ---------- */
 
-/* The scan's next row, before the executor's projection; NULL: none, or (input not over) not yet. */
+/*
+ * The scan's next row, before the executor's projection; NULL: none, or (input not over) not yet.
+ */
 static TupleTableSlot *
 scan_row(ExchangeState *state)
 {
@@ -423,7 +425,8 @@ start(ExchangeState *state)
 	QueryDesc  *query = state->query;
 
 	state->started = true;
-	query->estate->es_use_parallel_mode = query->plannedstmt->parallelModeNeeded && !state->set->serial;
+	query->estate->es_use_parallel_mode = query->plannedstmt->parallelModeNeeded &&
+		!state->set->serial;
 	if (query->estate->es_use_parallel_mode)
 		EnterParallelMode();
 }
@@ -521,8 +524,8 @@ take_rows(ExchangeState *state)
 }
 
 /*
- * This process has no more rows of the query, and has sent all. Have its workers, too? Their batches
- * lie in memory that goes with them.
+ * This process has no more rows of the query, and has sent all. Have its workers, too? Their
+ * batches lie in memory that goes with them.
  */
 static bool
 workers_are_done(ExchangeState *state, bool *moved)
@@ -667,8 +670,8 @@ route_rows(ExchangeState *state)
 /* ---------- one step ---------- */
 
 /*
- * Before any of its rows: what this node has partners for goes to all others, and theirs comes. False:
- * it is not time for rows yet.
+ * Before any of its rows: what this node has partners for goes to all others, and theirs comes.
+ * False: it is not time for rows yet.
  */
 static bool
 has_filters(ExchangeState *state, bool *moved)
@@ -851,7 +854,8 @@ make_outlets(ExchangeState *state, TupleDesc desc)
 	for (int consumer = 0; consumer < state->destinations; consumer++)
 	{
 		state->outlets[consumer].room = FIRST_ROOM;
-		if (consumer != own && (!spec->replicate || !state->common_list || consumer == state->consumers))
+		if (consumer != own &&
+			(!spec->replicate || !state->common_list || consumer == state->consumers))
 			state->outlets[consumer].encoder = rf_exchange_make_encoder(desc);
 	}
 }

@@ -1,5 +1,6 @@
 /*
- * node_outbox.c - batches of the workers that run an exchange's query, on their way to their leader.
+ * node_outbox.c - batches of the workers that run an exchange's query, on their way to their
+ * leader.
  *
  * A flow has one writer: its slots are filled in order. So workers do not send themselves; they do
  * all that has to be done row by row, and hand whole batches to the leader, who copies their bytes
@@ -70,7 +71,8 @@ struct ExchangeOutbox
 	SharedOutboxes *shared;
 	SharedOutbox *own;
 	int		   *filling;		/* for each destination the batch that it has; -1: none */
-	uint32	   *done;			/* for each destination: bytes of the large row that were handed over */
+	uint32	   *done;			/* for each destination: bytes of the large row that were handed
+								 * over */
 };
 
 /* ---------- layout ---------- */
@@ -88,7 +90,8 @@ outbox_size(const ExchangeOutboxShape *shape)
 	uint32		batches = batches_of(shape);
 
 	return BATCH_ALIGN(sizeof(SharedOutbox)) + BATCH_ALIGN(batches * sizeof(uint32)) +
-		BATCH_ALIGN(batches * sizeof(SharedBatch)) + (Size) batches * BATCH_ALIGN(shape->batch_size);
+		BATCH_ALIGN(batches * sizeof(SharedBatch)) +
+		(Size) batches * BATCH_ALIGN(shape->batch_size);
 }
 
 Size
@@ -120,13 +123,16 @@ order_of(SharedOutbox *outbox)
 static SharedBatch *
 batch_of(const SharedOutboxes *shared, SharedOutbox *outbox, uint32 number)
 {
-	return (SharedBatch *) ((char *) order_of(outbox) + BATCH_ALIGN(shared->batches * sizeof(uint32))) + number;
+	return (SharedBatch *) ((char *) order_of(outbox) +
+							BATCH_ALIGN(shared->batches * sizeof(uint32))) +
+		number;
 }
 
 static uint8 *
 bytes_of(const SharedOutboxes *shared, SharedOutbox *outbox, uint32 number)
 {
-	return (uint8 *) batch_of(shared, outbox, 0) + BATCH_ALIGN(shared->batches * sizeof(SharedBatch)) +
+	return (uint8 *) batch_of(shared, outbox, 0) +
+		BATCH_ALIGN(shared->batches * sizeof(SharedBatch)) +
 		(Size) number * BATCH_ALIGN(shared->shape.batch_size);
 }
 
@@ -201,7 +207,8 @@ enlist(ExchangeOutboxes *outboxes, int worker, int number)
 	SharedOutboxes *shared = outboxes->shared;
 	SharedOutbox *outbox = outbox_of(shared, worker);
 	SharedBatch *from = batch_of(shared, outbox, number);
-	ExchangeWorkerBatch *batch = MemoryContextAllocZero(outboxes->context, sizeof(ExchangeWorkerBatch));
+	ExchangeWorkerBatch *batch = MemoryContextAllocZero(outboxes->context,
+														sizeof(ExchangeWorkerBatch));
 
 	batch->worker = worker;
 	batch->number = number;
@@ -211,7 +218,8 @@ enlist(ExchangeOutboxes *outboxes, int worker, int number)
 	batch->rows = from->rows;
 	if ((from->flags & (RF_SLOT_FIRST | RF_SLOT_LAST)) != (RF_SLOT_FIRST | RF_SLOT_LAST))
 	{
-		RfBuffer	piece = {bytes_of(shared, outbox, number), from->length, from->flags, 0, from->offset, 0};
+		RfBuffer	piece = {
+		bytes_of(shared, outbox, number), from->length, from->flags, 0, from->offset, 0};
 		RfReassembly *large = &outboxes->large[worker];
 		bool		complete = rf_reassembly_add(large, &piece);
 
@@ -236,7 +244,8 @@ enlist(ExchangeOutboxes *outboxes, int worker, int number)
 static uint32
 untaken(const ExchangeOutboxes *outboxes, int worker)
 {
-	return pg_atomic_read_u32(&outbox_of(outboxes->shared, worker)->filled) - outboxes->taken[worker];
+	return pg_atomic_read_u32(&outbox_of(outboxes->shared, worker)->filled) -
+		outboxes->taken[worker];
 }
 
 bool

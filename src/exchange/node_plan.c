@@ -52,7 +52,9 @@ PG_FUNCTION_INFO_V1(rdma_exchange_support);
 /* More than any other cost; the plan without it always exists. */
 #define IMPOSSIBLE_COST	1e30
 
-/* Whether the statement that is being planned, which has exchanges, must not run in parallel mode. */
+/*
+ * Whether the statement that is being planned, which has exchanges, must not run in parallel mode.
+ */
 static bool planned_is_unsafe = false;
 
 static planner_hook_type previous_planner = NULL;
@@ -148,7 +150,8 @@ is_in_copy(PlannerInfo *root)
 	{
 		List	   *outer = root->parent_root->parse->rtable;
 
-		if (root->parse->limitCount != NULL && list_length(root->parse->rtable) >= list_length(outer) &&
+		if (root->parse->limitCount != NULL &&
+			list_length(root->parse->rtable) >= list_length(outer) &&
 			equal(list_copy_head(root->parse->rtable, list_length(outer)), outer))
 			return true;
 	}
@@ -183,15 +186,16 @@ is_made_safely(Oid type)
 
 /*
  * The path for the processes of a Gather: they share rows that the leader keeps, and it moves all
- * that it can before it takes one, so the first row is late. Only this path may run in a worker. The
- * leader stores each row and one of the processes reads it, at half of the cost each; rows beyond
- * work_mem go to disk and back. It has as many workers as a table of this size, but at least one,
- * because a worker cannot join rows of a small exchange to those of a large one otherwise.
+ * that it can before it takes one, so the first row is late. Only this path may run in a worker.
+ * The leader stores each row and one of the processes reads it, at half of the cost each; rows
+ * beyond work_mem go to disk and back. It has as many workers as a table of this size, but at least
+ * one, because a worker cannot join rows of a small exchange to those of a large one otherwise.
  */
 static void
 add_shared_path(RelOptInfo *rel, RangeTblEntry *rte, const CustomPath *path)
 {
-	double		pages = ceil(rel->tuples * (rel->reltarget->width + SizeofHeapTupleHeader) / BLCKSZ);
+	double		pages = ceil(rel->tuples * (rel->reltarget->width + SizeofHeapTupleHeader) /
+							 BLCKSZ);
 	double		spilled = Max(rel->tuples * rel->reltarget->width - work_mem * 1024.0, 0) / BLCKSZ;
 	Cost		row_costs = path->path.total_cost - path->path.startup_cost;
 	Cost		file_costs = spilled * seq_page_cost;
@@ -231,8 +235,8 @@ replace_exchange(PlannerInfo *root, RelOptInfo *rel, Index rti, RangeTblEntry *r
 		previous_pathlist_hook(root, rel, rti, rte);
 
 	/*
-	 * The planner proved it empty, so not even its columns are known. keep_all_exchanges() makes it
-	 * take part nevertheless.
+	 * The planner proved it empty, so not even its columns are known. keep_all_exchanges() makes
+	 * it take part nevertheless.
 	 */
 	if (IS_DUMMY_REL(rel) || !is_exchange(rte, &text, &query))
 		return;
@@ -266,15 +270,16 @@ make_exchange(RangeTblEntry *rte, Index relid, char *text, char *query, bool uns
 	scan->methods = &scan_methods;
 	scan->scan.scanrelid = 0;
 	for (int i = 0; i < list_length(function->funccoltypes); i++)
-		scan->custom_scan_tlist = lappend(scan->custom_scan_tlist,
-										  makeTargetEntry((Expr *) makeVar(relid, i + 1,
-																		   list_nth_oid(function->funccoltypes, i),
+		scan->custom_scan_tlist = lappend(
+										  scan->custom_scan_tlist,
+										  makeTargetEntry(
+														  (Expr *) makeVar(relid, i + 1, list_nth_oid(function->funccoltypes, i),
 																		   list_nth_int(function->funccoltypmods, i),
-																		   list_nth_oid(function->funccolcollations, i),
-																		   0),
+																		   list_nth_oid(function->funccolcollations, i), 0),
 														  i + 1, NULL, false));
-	scan->custom_private = list_make4(list_make1_oid(castNode(FuncExpr, function->funcexpr)->funcid),
-									  makeString(text), makeString(query), makeBoolean(unsafe));
+	scan->custom_private = list_make4(
+									  list_make1_oid(castNode(FuncExpr, function->funcexpr)->funcid), makeString(text),
+									  makeString(query), makeBoolean(unsafe));
 	return scan;
 }
 
@@ -283,8 +288,8 @@ plan_exchange(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist,
 			  List *plans)
 {
 	CustomScan *scan = make_exchange(planner_rt_fetch(rel->relid, root), rel->relid,
-									 strVal(linitial(path->custom_private)), strVal(lsecond(path->custom_private)),
-									 planned_is_unsafe);
+									 strVal(linitial(path->custom_private)),
+									 strVal(lsecond(path->custom_private)), planned_is_unsafe);
 	List	   *quals = extract_actual_clauses(clauses, false);
 	List	   *used = list_concat(pull_var_clause((Node *) tlist, PVC_RECURSE_PLACEHOLDERS),
 								   pull_var_clause((Node *) quals, PVC_RECURSE_PLACEHOLDERS));
@@ -345,7 +350,8 @@ find_planned(Plan *plan, MissingContext *context)
 		case T_CustomScan:
 			if (((CustomScan *) plan)->methods == &scan_methods)
 			{
-				ExchangeSpec *spec = rf_exchange_spec_parse(strVal(lsecond(((CustomScan *) plan)->custom_private)));
+				ExchangeSpec *spec = rf_exchange_spec_parse(
+															strVal(lsecond(((CustomScan *) plan)->custom_private)));
 
 				if (spec->reader == 0)
 					context->planned = bms_add_member(context->planned, spec->number);
@@ -385,7 +391,11 @@ keep_all_exchanges(Query *parse, const char *query_string, int cursor_options, P
 	/* what writes may not do so while one of its exchanges is in parallel mode */
 	unsafe = parse->commandType != CMD_SELECT || parse->hasModifyingCTE ||
 		(context.calls != NIL && max_parallel_hazard(parse) == PROPARALLEL_UNSAFE);
-	/* core does not look where it may use no workers itself; after an error the next statement sets it again */
+
+	/*
+	 * core does not look where it may use no workers itself; after an error the next statement
+	 * sets it again
+	 */
 	planned_is_unsafe = unsafe;
 	result = previous_planner ? previous_planner(parse, query_string, cursor_options, params) :
 		standard_planner(parse, query_string, cursor_options, params);
@@ -408,7 +418,8 @@ keep_all_exchanges(Query *parse, const char *query_string, int cursor_options, P
 		spec = rf_exchange_spec_parse(text);
 		/* other readers of an exchange may be missing */
 		if (spec->reader == 0 && !bms_is_member(spec->number, context.planned))
-			result->subplans = lappend(result->subplans, make_exchange(rte, 1, text, query, unsafe));
+			result->subplans = lappend(result->subplans,
+									   make_exchange(rte, 1, text, query, unsafe));
 	}
 	return result;
 }

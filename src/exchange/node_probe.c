@@ -1,12 +1,13 @@
 /*
- * node_probe.c - prices probes of a table's index in the index's order, in statements of a coordinator.
+ * node_probe.c - prices probes of a table's index in the index's order, in statements of a
+ * coordinator.
  *
  * Where few rows are joined with a large table, the planner has to compare probing an index with
  * reading the whole table. It prices each page that a probe reads as a random one, and ignores the
  * order of the probes. But we may choose that order: rows that are sorted by the index's columns
  * walk through the index from one end to the other, and so through a table that is stored in the
- * same order. So there is one more way to join: sort the rows, of an exchange or of other tables, then
- * a nested loop, with pages priced as a bitmap heap scan prices those it reads in order.
+ * same order. So there is one more way to join: sort the rows, of an exchange or of other tables,
+ * then a nested loop, with pages priced as a bitmap heap scan prices those it reads in order.
  *
  * The coordinator prices probes in the same way (src/fdw/catalog/remote_index.c).
  */
@@ -33,8 +34,9 @@
 #define PAGE_OF_DESCENT			50.0
 
 /*
- * The pages that one descent has passed are in the processor's caches for the next one, if that leads close by. 75,000
- * probes of an index of three million rows, all in memory, take 0.16 s in order, 0.31 s in none.
+ * The pages that one descent has passed are in the processor's caches for the next one, if that
+ * leads close by. 75,000 probes of an index of three million rows, all in memory, take 0.16 s in
+ * order, 0.31 s in none.
  */
 #define ORDERED_DESCENT			0.5
 
@@ -52,7 +54,8 @@ reading_cost(const RfProbes *probes, double touched, double pages, bool sorted)
 	if (!sorted)
 		return touched * random_cost;
 	touched = Min(touched, pages);
-	return Min(touched * (random_cost - (random_cost - probes->seq_page_cost) * sqrt(touched / pages)),
+	return Min(touched *
+			   (random_cost - (random_cost - probes->seq_page_cost) * sqrt(touched / pages)),
 			   pages * probes->seq_page_cost);
 }
 
@@ -88,18 +91,25 @@ rf_probe_cost_of_pages(PlannerInfo *root, const RfProbes *probes, bool sorted)
 	{
 		scattered = index_pages_fetched(probes->tuples * count, heap_pages, competing, root) *
 			probes->random_page_cost;
-		ordered = reading_cost(probes, index_pages_fetched(run * count, heap_pages, competing, root),
+		ordered = reading_cost(probes,
+							   index_pages_fetched(run * count, heap_pages, competing, root),
 							   heap_pages, sorted);
-		index = reading_cost(probes, index_pages_fetched(leaves * count, index_pages, competing, root),
+		index = reading_cost(probes,
+							 index_pages_fetched(leaves * count, index_pages, competing, root),
 							 index_pages, sorted);
 		if (sorted)
 			descent *= ORDERED_DESCENT;
 	}
-	return descent + (index + probes->heap_share *
-			(scattered + probes->correlation * probes->correlation * (ordered - scattered))) / count;
+	return descent +
+		(index + probes->heap_share * (scattered + probes->correlation * probes->correlation *
+									   (ordered - scattered))) /
+		count;
 }
 
-/* Does it read an exchange? So EXPLAIN of such a statement by hand shows what it does for a coordinator. */
+/*
+ * Does it read an exchange? So EXPLAIN of such a statement by hand shows what it does for a
+ * coordinator.
+ */
 static bool
 reads_exchange(PlannerInfo *root, RelOptInfo *rel)
 {
@@ -113,7 +123,8 @@ reads_exchange(PlannerInfo *root, RelOptInfo *rel)
 			continue;
 		/* where gathering costs nothing its path may be the cheapest */
 		if (rf_exchange_is_path(base->cheapest_total_path) ||
-			(base->partial_pathlist != NIL && rf_exchange_is_path(linitial(base->partial_pathlist))))
+			(base->partial_pathlist != NIL &&
+			 rf_exchange_is_path(linitial(base->partial_pathlist))))
 			return true;
 	}
 	return false;
@@ -139,22 +150,25 @@ order_of_probes(PlannerInfo *root, IndexPath *path, RelOptInfo *outerrel)
 		/* an equality with a value that is the same for all rows changes no order */
 		if (bms_is_subset(rinfo->clause_relids, path->path.parent->relids))
 			continue;
-		class = bms_is_subset(rinfo->left_relids, outerrel->relids) ? rinfo->left_ec : rinfo->right_ec;
-		if (clause->indexcol != list_length(pathkeys) || rinfo->mergeopfamilies == NIL || class == NULL ||
-			class->ec_has_volatile || class->ec_has_const || !list_member_oid(class->ec_opfamilies, family))
+		class = bms_is_subset(rinfo->left_relids, outerrel->relids) ? rinfo->left_ec :
+			rinfo->right_ec;
+		if (clause->indexcol != list_length(pathkeys) || rinfo->mergeopfamilies == NIL ||
+			class == NULL || class->ec_has_volatile || class->ec_has_const ||
+			!list_member_oid(class->ec_opfamilies, family))
 			break;
 		while (class->ec_merged != NULL)
 			class = class->ec_merged;
-		pathkeys = lappend(pathkeys, make_canonical_pathkey(root, class, family, RF_SORT_ASCENDING, false));
+		pathkeys = lappend(pathkeys,
+						   make_canonical_pathkey(root, class, family, RF_SORT_ASCENDING, false));
 	}
 	return pathkeys;
 }
 
 /*
- * The rows that the average probe finds, as a fraction of those that core assumes. It assumes that each value that
- * ANALYZE has found in the column has as many rows, and ANALYZE finds far too few values where rows of the same value
- * lie side by side, as line items of an order do. The estimate of the join also knows how many values the outer rows
- * have.
+ * The rows that the average probe finds, as a fraction of those that core assumes. It assumes that
+ * each value that ANALYZE has found in the column has as many rows, and ANALYZE finds far too few
+ * values where rows of the same value lie side by side, as line items of an order do. The estimate
+ * of the join also knows how many values the outer rows have.
  */
 static Selectivity
 found_of_assumed(PlannerInfo *root, IndexPath *path, RelOptInfo *outerrel, JoinPathExtraData *extra)
@@ -171,16 +185,20 @@ found_of_assumed(PlannerInfo *root, IndexPath *path, RelOptInfo *outerrel, JoinP
 
 		if (!bms_overlap(rinfo->clause_relids, outerrel->relids))
 			continue;
-		assumed = clause_selectivity(root, (Node *) rinfo, path->path.parent->relid, JOIN_INNER, NULL);
+		assumed = clause_selectivity(root, (Node *) rinfo, path->path.parent->relid, JOIN_INNER,
+									 NULL);
 		if (assumed > 0)
-			fraction *= Min(clause_selectivity(root, (Node *) rinfo, 0, JOIN_INNER, &inner_join) / assumed, 1);
+			fraction *= Min(
+							clause_selectivity(root, (Node *) rinfo, 0, JOIN_INNER, &inner_join) /
+							assumed,
+							1);
 	}
 	return fraction;
 }
 
 /*
- * The number of probes that core assumed, as get_loop_count(): of the rows of IN and EXISTS, which it may make unique,
- * only so many as they have values.
+ * The number of probes that core assumed, as get_loop_count(): of the rows of IN and EXISTS, which
+ * it may make unique, only so many as they have values.
  */
 static double
 assumed_probes(PlannerInfo *root, IndexPath *path)
@@ -203,11 +221,14 @@ assumed_probes(PlannerInfo *root, IndexPath *path)
 			double		all = 1;
 			int			inside = -1;
 
-			if (sjinfo->jointype != JOIN_SEMI || !bms_is_member(path->path.parent->relid, sjinfo->syn_lefthand) ||
+			if (sjinfo->jointype != JOIN_SEMI ||
+				!bms_is_member(path->path.parent->relid, sjinfo->syn_lefthand) ||
 				!bms_is_member(member, sjinfo->syn_righthand))
 				continue;
 			while ((inside = bms_next_member(sjinfo->syn_righthand, inside)) >= 0)
-				all *= root->simple_rel_array[inside] == NULL ? 1 : root->simple_rel_array[inside]->rows;
+				all *= root->simple_rel_array[inside] == NULL ?
+					1 :
+					root->simple_rel_array[inside]->rows;
 			rows = Min(rows, estimate_num_groups(root, sjinfo->semi_rhs_exprs, all, NULL, NULL));
 		}
 		if (result == 0 || rows < result)
@@ -217,8 +238,8 @@ assumed_probes(PlannerInfo *root, IndexPath *path)
 }
 
 /*
- * A copy of the probing path with the cost of ordered probes that find this fraction of the rows that core assumes.
- * Core's own path is not changed.
+ * A copy of the probing path with the cost of ordered probes that find this fraction of the rows
+ * that core assumes. Core's own path is not changed.
  */
 static Path *
 probed_in_order(PlannerInfo *root, IndexPath *path, double rows, Selectivity found)
@@ -234,18 +255,21 @@ probed_in_order(PlannerInfo *root, IndexPath *path, double rows, Selectivity fou
 	Cost		saved;
 
 	probes.count = assumed_probes(root, path);
-	((amcostestimate_function) index->amcostestimate) (root, path, probes.count, &startup_cost, &total_cost,
-													   &selectivity, &probes.correlation, &pages);
-	get_tablespace_page_costs(table->reltablespace, &probes.random_page_cost, &probes.seq_page_cost);
+	((amcostestimate_function) index->amcostestimate) (root, path, probes.count, &startup_cost,
+													   &total_cost, &selectivity,
+													   &probes.correlation, &pages);
+	get_tablespace_page_costs(table->reltablespace, &probes.random_page_cost,
+							  &probes.seq_page_cost);
 	probes.tuples = clamp_row_est(selectivity * table->tuples);
 	probes.heap_pages = table->pages;
 	probes.heap_tuples = table->tuples;
 	probes.heap_share = path->path.pathtype == T_IndexOnlyScan ? 1 - table->allvisfrac : 1;
 	probes.index_pages = index->pages;
 	probes.index_levels = index->tree_height + 1;
-	saved = rf_probe_cost_of_pages(root, &probes, false) + (1 - found) * probes.tuples *
-		(cpu_index_tuple_cost + cpu_operator_cost * list_length(path->indexclauses) + cpu_tuple_cost +
-		 table->baserestrictcost.per_tuple);
+	saved = rf_probe_cost_of_pages(root, &probes, false) +
+		(1 - found) * probes.tuples *
+		(cpu_index_tuple_cost + cpu_operator_cost * list_length(path->indexclauses) +
+			 cpu_tuple_cost + table->baserestrictcost.per_tuple);
 	/* for several columns the first one's correlation was reduced, as btcostestimate() does */
 	if (index->nkeycolumns > 1)
 		probes.correlation /= MULTICOLUMN_CORRELATION;
@@ -263,7 +287,8 @@ probed_in_order(PlannerInfo *root, IndexPath *path, double rows, Selectivity fou
 static double
 all_rows(Path *path)
 {
-	return path->parallel_workers > 0 ? path->rows * rf_parallel_divisor(path->parallel_workers) : path->rows;
+	return path->parallel_workers > 0 ? path->rows * rf_parallel_divisor(path->parallel_workers) :
+		path->rows;
 }
 
 /* This path of an exchange whose rows workers share, for so many of them. */
@@ -281,8 +306,8 @@ with_workers(Path *path, int workers)
 }
 
 /*
- * The rows, shared by workers. An exchange of few rows has few of them, but to look these up may be as much work as to
- * scan the pages of the table that they lead to.
+ * The rows, shared by workers. An exchange of few rows has few of them, but to look these up may be
+ * as much work as to scan the pages of the table that they lead to.
  */
 static Path *
 shared_rows(Path *rows, RelOptInfo *table)
@@ -291,28 +316,31 @@ shared_rows(Path *rows, RelOptInfo *table)
 
 	if (!rf_exchange_is_path(rows))
 		return rows;
-	workers = compute_parallel_worker(table, Min(all_rows(rows), table->pages), -1, max_parallel_workers_per_gather);
+	workers = compute_parallel_worker(table, Min(all_rows(rows), table->pages), -1,
+									  max_parallel_workers_per_gather);
 	return workers > rows->parallel_workers ? with_workers(rows, workers) : rows;
 }
 
 /*
- * A nested loop of these outer rows, sorted. Workers that share the rows sort what each of them has got, so each walks
- * through the index, and through the table, by itself. What one has read is there for the others, but it is not
- * divided among them any more than what a parallel scan reads, which core charges to each process: 750,000 probes of
- * three million rows by eight processes, 94,000 each, take 1.5 times as much processor time as to hash all rows,
- * 72,000 take two thirds.
+ * A nested loop of these outer rows, sorted. Workers that share the rows sort what each of them has
+ * got, so each walks through the index, and through the table, by itself. What one has read is
+ * there for the others, but it is not divided among them any more than what a parallel scan reads,
+ * which core charges to each process: 750,000 probes of three million rows by eight processes,
+ * 94,000 each, take 1.5 times as much processor time as to hash all rows, 72,000 take two thirds.
  */
 static NestPath *
-ordered_loop(PlannerInfo *root, RelOptInfo *joinrel, Path *outer, IndexPath *inner, List *pathkeys, JoinType jointype,
-			 JoinPathExtraData *extra)
+ordered_loop(PlannerInfo *root, RelOptInfo *joinrel, Path *outer, IndexPath *inner, List *pathkeys,
+			 JoinType jointype, JoinPathExtraData *extra)
 {
-	Path	   *probed = probed_in_order(root, inner, outer->rows, found_of_assumed(root, inner, outer->parent, extra));
+	Path	   *probed = probed_in_order(root, inner, outer->rows,
+										 found_of_assumed(root, inner, outer->parent, extra));
 	JoinCostWorkspace workspace;
 
 	if (!pathkeys_contained_in(pathkeys, outer->pathkeys))
 		outer = (Path *) create_sort_path(root, outer->parent, outer, pathkeys, -1);
 	initial_cost_nestloop(root, &workspace, jointype, outer, probed, extra);
-	return create_nestloop_path(root, joinrel, jointype, &workspace, extra, outer, probed, extra->restrictlist,
+	return create_nestloop_path(root, joinrel, jointype, &workspace, extra, outer, probed,
+								extra->restrictlist,
 								build_join_pathkeys(root, joinrel, jointype, pathkeys), NULL);
 }
 
@@ -326,9 +354,11 @@ probe_in_order(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outerrel, Rel
 
 	if (previous_join_hook)
 		previous_join_hook(root, joinrel, outerrel, innerrel, jointype, extra);
-	if ((jointype != JOIN_INNER && jointype != JOIN_LEFT && jointype != JOIN_SEMI && jointype != JOIN_ANTI && !unique) ||
+	if ((jointype != JOIN_INNER && jointype != JOIN_LEFT && jointype != JOIN_SEMI &&
+		 jointype != JOIN_ANTI && !unique) ||
 		innerrel->rtekind != RTE_RELATION || !IS_SIMPLE_REL(innerrel) ||
-		!bms_is_empty(joinrel->lateral_relids) || outer == NULL || !bms_is_empty(PATH_REQ_OUTER(outer)) ||
+		!bms_is_empty(joinrel->lateral_relids) || outer == NULL ||
+		!bms_is_empty(PATH_REQ_OUTER(outer)) ||
 		(!rf_statement_is_planned && !reads_exchange(root, outerrel)))
 		return;
 	if (unique)
@@ -351,12 +381,18 @@ probe_in_order(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outerrel, Rel
 		pathkeys = order_of_probes(root, path, outerrel);
 		if (pathkeys == NIL)
 			continue;
-		add_path(joinrel, (Path *) ordered_loop(root, joinrel, outer, path, pathkeys, jointype, extra));
+		add_path(joinrel,
+				 (Path *) ordered_loop(root, joinrel, outer, path, pathkeys, jointype, extra));
 		/* workers would make their own shares unique */
-		if (!unique && joinrel->consider_parallel && path->path.parallel_safe && outerrel->partial_pathlist != NIL)
-			add_partial_path(joinrel, (Path *)
-							 ordered_loop(root, joinrel, shared_rows(linitial(outerrel->partial_pathlist), innerrel), path,
-										  pathkeys, jointype, extra));
+		if (!unique && joinrel->consider_parallel && path->path.parallel_safe &&
+			outerrel->partial_pathlist != NIL)
+			add_partial_path(
+							 joinrel,
+							 (Path *) ordered_loop(
+												   root, joinrel,
+												   shared_rows(linitial(outerrel->partial_pathlist),
+															   innerrel),
+												   path, pathkeys, jointype, extra));
 	}
 }
 

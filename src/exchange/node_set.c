@@ -159,8 +159,8 @@ new_set(int count)
 	context = AllocSetContextCreate(TopTransactionContext, "rdma_fdw exchanges",
 									ALLOCSET_DEFAULT_SIZES);
 	rf_exchange_set = MemoryContextAllocZero(context,
-										  offsetof(ExchangeSet,
-												   members) + count * sizeof(ExchangeMember));
+											 offsetof(ExchangeSet,
+													  members) + count * sizeof(ExchangeMember));
 	rf_exchange_set->context = context;
 	rf_exchange_set->count = count;
 	rf_exchange_set->subid = GetCurrentSubTransactionId();
@@ -176,8 +176,10 @@ member_of(const ExchangeState *state, EState *estate)
 	if (rf_exchange_set == NULL || !rf_exchange_set->opened || number > rf_exchange_set->count)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("exchange %d is not set up in this session", number),
-				 errhint("rdma.exchange is part of what a coordinator sends to all nodes of a distributed query: "
+				 errmsg("exchange %d is not set up in this session",
+						number),
+				 errhint("rdma.exchange is part of what a coordinator sends to all nodes of a "
+						 "distributed query: "
 						 "query a foreign table of a server with option \"nodes\" instead.")));
 	if (rf_exchange_set->estate == NULL)
 	{
@@ -283,8 +285,10 @@ name_connections(ExchangeMember *member)
 
 			if (peer == RF_NO_PEER)
 				continue;
-			add_name(counters->transport, sizeof(counters->transport), rf_shared->peers[peer].transport);
-			add_name(counters->encryption, sizeof(counters->encryption), rf_shared->peers[peer].encryption);
+			add_name(counters->transport, sizeof(counters->transport),
+					 rf_shared->peers[peer].transport);
+			add_name(counters->encryption, sizeof(counters->encryption),
+					 rf_shared->peers[peer].encryption);
 		}
 	}
 }
@@ -387,7 +391,8 @@ rdma_exchange_connect(PG_FUNCTION_ARGS)
 	bytea	   *hello = PG_GETARG_BYTEA_PP(1);
 	RfHelloReply reply;
 
-	(void) rf_group_connect(host, VARDATA_ANY(hello), VARSIZE_ANY_EXHDR(hello), rf_exchange_host_allowed);
+	(void) rf_group_connect(host, VARDATA_ANY(hello), VARSIZE_ANY_EXHDR(hello),
+							rf_exchange_host_allowed);
 	memcpy(&reply, VARDATA_ANY(hello), sizeof(reply));
 	if (reply.encoding != GetDatabaseEncoding())
 		ereport(ERROR,

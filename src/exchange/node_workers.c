@@ -2,18 +2,19 @@
  * node_workers.c - Custom Scan (RdmaProducer): below a Gather at the top of an exchange's query, it
  * makes the Gather's workers producers.
  *
- * In a worker it takes all rows of its part of the plan, finds the nodes they belong to, drops those
- * without partners, and encodes the others, with the code that a query without workers uses
+ * In a worker it takes all rows of its part of the plan, finds the nodes they belong to, drops
+ * those without partners, and encodes the others, with the code that a query without workers uses
  * (node_out.c): only what fills a send buffer there fills a batch for the leader here
  * (node_outbox.c). It returns no row, so Gather has none to pass on, which would cost more than to
  * make them.
  *
- * The leader takes rows of its own part directly, not through Gather. It asks that for a row only to
- * start the workers and to see which of them have ended: it gets an empty one as long as not all
+ * The leader takes rows of its own part directly, not through Gather. It asks that for a row only
+ * to start the workers and to see which of them have ended: it gets an empty one as long as not all
  * have, so that it never sleeps there. A worker that comes late, or not at all, leaves its part of
  * the plan to the others.
  *
- * Such a plan may be run by somebody else, too, as it is cached by its text: then rows pass through.
+ * Such a plan may be run by somebody else, too, as it is cached by its text: then rows pass
+ * through.
  *
  * Does: plan, run and explain the node. Does not: route, send.
  */
@@ -37,7 +38,8 @@ static const char producer_name[] = "RdmaProducer";
 /* At the place in shared memory that Gather gives to the node. Written before any worker starts. */
 typedef struct SharedProducer
 {
-	bool		linked;			/* it makes producers; otherwise rows pass through, and no more follows */
+	bool		linked;			/* it makes producers; otherwise rows pass through, and no more
+								 * follows */
 	Size		desc;			/* where these are, from here: the group's description, */
 	Size		collations;		/* of the columns, an Oid each, */
 	Size		filters;
@@ -70,7 +72,7 @@ static void explain_producer(CustomScanState *node, List *ancestors, ExplainStat
 static Size estimate_shared(CustomScanState *node, ParallelContext *pcxt);
 static void initialize_shared(CustomScanState *node, ParallelContext *pcxt, void *coordinate);
 static void reinitialize_shared(CustomScanState *node, ParallelContext *pcxt, void *coordinate);
-static void initialize_worker(CustomScanState *node, shm_toc *toc, void *coordinate);
+static void initialize_worker(CustomScanState *node, shm_toc * toc, void *coordinate);
 
 static const CustomPathMethods path_methods = {producer_name, plan_producer, NULL};
 static const CustomScanMethods scan_methods = {producer_name, create_state};
@@ -93,11 +95,12 @@ static const CustomExecMethods exec_methods = {
 
 /*
  * One more way to run the whole query: its partial plan, with producers above it, and a Gather that
- * passes no rows on. To route and encode rows is about an operator's work for each, which none of the
- * other paths has in its costs: so what the workers do of it is taken off here.
+ * passes no rows on. To route and encode rows is about an operator's work for each, which none of
+ * the other paths has in its costs: so what the workers do of it is taken off here.
  */
 static void
-add_producers(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input, RelOptInfo *output, void *extra)
+add_producers(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input, RelOptInfo *output,
+			  void *extra)
 {
 	Path	   *partial;
 	PathTarget *target;
@@ -109,9 +112,9 @@ add_producers(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input, Rel
 	if (previous_paths_hook)
 		previous_paths_hook(root, stage, input, output, extra);
 	if (!rf_workers_wanted || stage != UPPERREL_FINAL || root->query_level != 1 ||
-		!parallel_leader_participation || !output->consider_parallel || input->partial_pathlist == NIL ||
-		root->parse->commandType != CMD_SELECT || root->parse->rowMarks != NIL ||
-		((FinalPathExtraData *) extra)->limit_needed)
+		!parallel_leader_participation || !output->consider_parallel ||
+		input->partial_pathlist == NIL || root->parse->commandType != CMD_SELECT ||
+		root->parse->rowMarks != NIL || ((FinalPathExtraData *) extra)->limit_needed)
 		return;
 	partial = linitial(input->partial_pathlist);
 	/* core does not say what the columns of set operations are */
@@ -131,16 +134,19 @@ add_producers(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input, Rel
 	producer->path.total_cost = partial->total_cost;
 	producer->custom_paths = list_make1(partial);
 	producer->methods = &path_methods;
-	gather = create_gather_path(root, output, &producer->path, producer->path.pathtarget, NULL, &no_rows);
+	gather = create_gather_path(root, output, &producer->path, producer->path.pathtarget, NULL,
+								&no_rows);
 	divisor = rf_parallel_divisor(partial->parallel_workers);
 	gather->path.rows = clamp_row_est(partial->rows * divisor);
-	gather->path.total_cost = Max(gather->path.total_cost - (gather->path.rows - partial->rows) * cpu_operator_cost,
+	gather->path.total_cost = Max(gather->path.total_cost -
+								  (gather->path.rows - partial->rows) * cpu_operator_cost,
 								  gather->path.startup_cost);
 	add_path(output, &gather->path);
 }
 
 static Plan *
-plan_producer(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist, List *clauses, List *plans)
+plan_producer(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist, List *clauses,
+			  List *plans)
 {
 	CustomScan *scan = makeNode(CustomScan);
 
@@ -176,7 +182,8 @@ begin_producer(CustomScanState *node, EState *estate, int eflags)
 	CustomScan *scan = castNode(CustomScan, node->ss.ps.plan);
 
 	node->custom_ps = list_make1(ExecInitNode(linitial(scan->custom_plans), estate, eflags));
-	((ProducerState *) node)->empty = ExecInitExtraTupleSlot(estate, ExecGetResultType(&node->ss.ps), &TTSOpsVirtual);
+	((ProducerState *) node)->empty = ExecInitExtraTupleSlot(
+															 estate, ExecGetResultType(&node->ss.ps), &TTSOpsVirtual);
 }
 
 static void
@@ -215,8 +222,11 @@ shape_of(const ExchangeState *state, int workers)
 {
 	const RfGroupDesc *desc = state->member->desc;
 
-	return (ExchangeOutboxShape) {workers, desc->consumers, state->spec->replicate, state->member->consumer,
-		desc->slot_size - sizeof(RfSlotHeader)};
+	return (ExchangeOutboxShape)
+	{
+		workers, desc->consumers, state->spec->replicate, state->member->consumer,
+			desc->slot_size - sizeof(RfSlotHeader)
+	};
 }
 
 static const char *
@@ -282,7 +292,7 @@ reinitialize_shared(CustomScanState *node, ParallelContext *pcxt, void *coordina
 }
 
 static void
-initialize_worker(CustomScanState *node, shm_toc *toc, void *coordinate)
+initialize_worker(CustomScanState *node, shm_toc * toc, void *coordinate)
 {
 	((ProducerState *) node)->shared = coordinate;
 }

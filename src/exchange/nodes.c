@@ -56,7 +56,8 @@ rf_node_names(const char *option, const char *value)
 			if (strcmp(list_nth(names, i), lfirst(lc)) == 0)
 				ereport(ERROR,
 						(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-						 errmsg("option \"%s\" names server \"%s\" twice", option, (char *) lfirst(lc))));
+						 errmsg("option \"%s\" names server \"%s\" twice", option,
+								(char *) lfirst(lc))));
 		}
 	}
 	return names;
@@ -103,10 +104,13 @@ by_number(ForeignServer *server, List *names)
 	if (record == NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("nodes of server \"%s\" are not on record", server->servername),
+				 errmsg("nodes of server \"%s\" are not on record",
+						server->servername),
 				 errdetail("It was created or renamed where event triggers did not run."),
-				 errhint("If option \"nodes\" names them in the order in which their rows were distributed, "
-						 "let its owner run: SELECT rdma.record_nodes(%s)", quote_literal_cstr(server->servername))));
+				 errhint("If option \"nodes\" names them in the order in which their rows were "
+						 "distributed, "
+						 "let its owner run: SELECT rdma.record_nodes(%s)",
+						 quote_literal_cstr(server->servername))));
 	same = list_length(names) == record->node_count;
 	for (int i = 0; i < record->node_count && same; i++)
 	{
@@ -116,8 +120,11 @@ by_number(ForeignServer *server, List *names)
 	if (!same)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("option \"nodes\" of server \"%s\" does not name the nodes that its rows lie on", server->servername),
-				 errdetail("They are %s.", quoted_list(record->nodes, record->node_count)),
+				 errmsg("option \"nodes\" of server \"%s\" does not name the nodes that its rows "
+						"lie on",
+						server->servername),
+				 errdetail("They are %s.",
+						   quoted_list(record->nodes, record->node_count)),
 				 errhint("Set the option to these names, in any order, with ALTER SERVER.")));
 	return result;
 }
@@ -165,15 +172,18 @@ named_server(ForeignServer *server, const char *option, const char *name)
 		ereport(ERROR,
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
 				 errmsg("server \"%s\" stands for many nodes itself", name),
-				 errdetail("Option \"%s\" of server \"%s\" names it.", option, server->servername)));
+				 errdetail("Option \"%s\" of server \"%s\" names it.", option,
+						   server->servername)));
 	/* as for a table on that server: the owner of the server with nodes needs the right */
 	if (rf_server_aclcheck(node->serverid, server->owner, ACL_USAGE) != ACLCHECK_OK)
 		ereport(ERROR,
 				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
 				 errmsg("permission denied for foreign server %s", name),
-				 errdetail("Option \"%s\" of server \"%s\" names it, whose owner has no right to use it.",
+				 errdetail("Option \"%s\" of server \"%s\" names it, whose owner has no right to "
+						   "use it.",
 						   option, server->servername),
-				 errhint("GRANT USAGE ON FOREIGN SERVER %s to that owner.", quote_identifier(name))));
+				 errhint("GRANT USAGE ON FOREIGN SERVER %s to that owner.",
+						 quote_identifier(name))));
 	return node;
 }
 
@@ -199,7 +209,9 @@ rf_server_nodes(ForeignServer *server)
 {
 	const char *value = option_value(server->options, "nodes");
 
-	return value == NULL ? NIL : named_servers(server, "nodes", by_number(server, rf_node_names("nodes", value)));
+	return value == NULL ?
+		NIL :
+		named_servers(server, "nodes", by_number(server, rf_node_names("nodes", value)));
 }
 
 static int
@@ -220,7 +232,9 @@ rf_server_compute_nodes(ForeignServer *server)
 {
 	const char *value = option_value(server->options, "compute_nodes");
 
-	return value == NULL ? NIL : named_servers(server, "compute_nodes", rf_node_names("compute_nodes", value));
+	return value == NULL ?
+		NIL :
+		named_servers(server, "compute_nodes", rf_node_names("compute_nodes", value));
 }
 
 /* Adds to an error which buckets the node has, if its server is a node of the other one. */
@@ -243,8 +257,10 @@ describe_loss(ErrorData *error, Oid node, ForeignServer *server)
 					  name, number, server->servername, held, buckets->count);
 	error->detail = error->detail != NULL ? psprintf("%s\n%s", error->detail, detail) : detail;
 	error->hint = psprintf("Rows of other nodes can be used by their keys, and replicated tables can be read. "
-						   "Start that server, or let its standby take its place: the option host can name both. "
-						   "For another database with all of its rows: SELECT rdma.replace_node(%s, %s)",
+						   "Start that server, or let its standby take its place: the option host "
+						   "can name both. "
+						   "For another database with all of its rows: SELECT "
+						   "rdma.replace_node(%s, %s)",
 						   quote_literal_cstr(server->servername), quote_literal_cstr(name));
 }
 
@@ -357,7 +373,8 @@ rdma_distribution_key(PG_FUNCTION_ARGS)
 	names = palloc_array(Datum, distribution->key_count);
 	for (int i = 0; i < distribution->key_count; i++)
 		names[i] = CStringGetTextDatum(get_attname(relid, distribution->keys[i], false));
-	PG_RETURN_ARRAYTYPE_P(construct_array(names, distribution->key_count, TEXTOID, -1, false, TYPALIGN_INT));
+	PG_RETURN_ARRAYTYPE_P(construct_array(names, distribution->key_count, TEXTOID, -1,
+										  false, TYPALIGN_INT));
 }
 
 /* rdma.nodes(server): the servers it stands for, itself if it is an ordinary one */
@@ -378,7 +395,8 @@ rdma_nodes(PG_FUNCTION_ARGS)
 		bool		nulls[2] = {false, false};
 
 		values[0] = Int32GetDatum(foreach_current_index(lc));
-		values[1] = DirectFunctionCall1(namein, CStringGetDatum(GetForeignServer(lfirst_oid(lc))->servername));
+		values[1] = DirectFunctionCall1(
+										namein, CStringGetDatum(GetForeignServer(lfirst_oid(lc))->servername));
 		tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
 	}
 	return (Datum) 0;
@@ -399,15 +417,18 @@ rdma_named_nodes(PG_FUNCTION_ARGS)
 	names = rf_node_names("nodes", value);
 	values = palloc_array(Datum, list_length(names));
 	foreach(lc, names)
-		values[foreach_current_index(lc)] = DirectFunctionCall1(namein, CStringGetDatum(lfirst(lc)));
-	PG_RETURN_ARRAYTYPE_P(construct_array(values, list_length(names), NAMEOID, NAMEDATALEN, false, TYPALIGN_CHAR));
+		values[foreach_current_index(lc)] = DirectFunctionCall1(namein,
+																CStringGetDatum(lfirst(lc)));
+	PG_RETURN_ARRAYTYPE_P(construct_array(values, list_length(names), NAMEOID, NAMEDATALEN,
+										  false, TYPALIGN_CHAR));
 }
 
 /* rdma.buckets(server): the number of each bucket's node; NULL of an ordinary server */
 Datum
 rdma_buckets(PG_FUNCTION_ARGS)
 {
-	RfBuckets  *buckets = rf_server_buckets(GetForeignServerByName(NameStr(*PG_GETARG_NAME(0)), false));
+	RfBuckets  *buckets = rf_server_buckets(
+											GetForeignServerByName(NameStr(*PG_GETARG_NAME(0)), false));
 	Datum	   *values;
 
 	if (buckets == NULL)
@@ -415,7 +436,8 @@ rdma_buckets(PG_FUNCTION_ARGS)
 	values = palloc_array(Datum, buckets->count);
 	for (int i = 0; i < buckets->count; i++)
 		values[i] = Int16GetDatum(buckets->places[i]);
-	PG_RETURN_ARRAYTYPE_P(construct_array(values, buckets->count, INT2OID, sizeof(int16), true, TYPALIGN_SHORT));
+	PG_RETURN_ARRAYTYPE_P(construct_array(values, buckets->count, INT2OID, sizeof(int16),
+										  true, TYPALIGN_SHORT));
 }
 
 /* The only value of a query's only row, or the command's tag. */
@@ -524,7 +546,8 @@ run_on_nodes(List *nodes, const char *command, bool alone, ReturnSetInfo *set)
 	ListCell   *lc;
 
 	foreach(lc, nodes)
-		sessions[foreach_current_index(lc)] = rf_session_get(GetUserMapping(GetUserId(), lfirst_oid(lc)), !alone);
+		sessions[foreach_current_index(lc)] = rf_session_get(
+															 GetUserMapping(GetUserId(), lfirst_oid(lc)), !alone);
 	for (int i = 0; i < count && !alone; i++)
 		rf_session_set_search_path(sessions[i], namespace_search_path);
 	if (alone)

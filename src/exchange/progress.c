@@ -315,8 +315,10 @@ rdma_note_move(PG_FUNCTION_ARGS)
 		entry->started = now;
 	}
 	strlcpy(entry->phase, "waiting for locks", sizeof(entry->phase));
-	strlcpy(entry->source, PG_ARGISNULL(2) ? "" : NameStr(*PG_GETARG_NAME(2)), sizeof(entry->source));
-	strlcpy(entry->target, PG_ARGISNULL(3) ? "" : NameStr(*PG_GETARG_NAME(3)), sizeof(entry->target));
+	strlcpy(entry->source, PG_ARGISNULL(2) ? "" : NameStr(*PG_GETARG_NAME(2)),
+			sizeof(entry->source));
+	strlcpy(entry->target, PG_ARGISNULL(3) ? "" : NameStr(*PG_GETARG_NAME(3)),
+			sizeof(entry->target));
 	entry->buckets = buckets;
 	entry->first_bucket = first;
 	entry->last_bucket = last;

@@ -267,7 +267,8 @@ hash_called(RouteKey *key, const RfRows *rows, int column, uint64 *hashes, Memor
 		size_t		at = (size_t) row * rows->column_count + column;
 
 		if (!rows->isnull[at])
-			hashes[row] = hash_combine64(hashes[row], hash_value(key, ROUTE_CALL, rows->values[at]));
+			hashes[row] = hash_combine64(hashes[row],
+										 hash_value(key, ROUTE_CALL, rows->values[at]));
 		if ((row + 1) % ROWS_PER_RESET == 0)
 			MemoryContextReset(scratch);
 	}

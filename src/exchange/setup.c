@@ -62,8 +62,8 @@
 #define FIRST_BUFFER_WAIT_MS	500
 
 /*
- * Bytes of send buffers that a node has for an exchange: up to nine nodes have the usual megabyte for
- * each other one. Buffers below the least cost more to send than to fill.
+ * Bytes of send buffers that a node has for an exchange: up to nine nodes have the usual megabyte
+ * for each other one. Buffers below the least cost more to send than to fill.
  */
 #define SEND_MEMORY		(8u << 20)
 #define LEAST_BUFFER	(16u << 10)
@@ -88,7 +88,7 @@ static HTAB *pairs = NULL;
 typedef struct Round
 {
 	int			count;
-	RfSession *const *sessions;
+	RfSession  *const *sessions;
 	RfCommand **commands;
 	PGresult  **results;
 	MemoryContextCallback gone;
@@ -290,7 +290,7 @@ forget_connected(void)
 /* The exchanges of a statement, and its nodes. */
 typedef struct Forming
 {
-	RfSession *const *sessions;
+	RfSession  *const *sessions;
 	int			count;
 	RfNodeId   *nodes;
 	const RfExchangeSpec *specs;
@@ -385,7 +385,7 @@ find_missing(int count, const RfNodeId *nodes, bool *missing)
 static Outcome
 connect_pairs(Forming *forming)
 {
-	RfSession *const *sessions = forming->sessions;
+	RfSession  *const *sessions = forming->sessions;
 	int			count = forming->count;
 	const RfNodeId *nodes = forming->nodes;
 	bool	   *missing = palloc0(sizeof(bool) * count * count);
@@ -601,7 +601,8 @@ fit_buffers(RfGroupShape *shape, int attempt)
 static Outcome
 form_groups(Forming *forming, int attempt)
 {
-	int			buffer_wait_ms = Min(FIRST_BUFFER_WAIT_MS << Min(attempt, 5), Max(rf_exchange_wait, 1));
+	int			buffer_wait_ms = Min(FIRST_BUFFER_WAIT_MS << Min(attempt, 5),
+									 Max(rf_exchange_wait, 1));
 	int			count = forming->count;
 	const RfExchangeSpec *specs = forming->specs;
 	int			spec_count = forming->spec_count;
@@ -616,7 +617,8 @@ form_groups(Forming *forming, int attempt)
 	{
 		int			producers = side_nodes(specs[i].producers, forming->nodes, members);
 		int			consumers = side_nodes(specs[i].consumers, forming->nodes, members + producers);
-		RfGroupShape shape = {RF_GROUP_REPARTITION, producers, consumers, specs[i].buffers, specs[i].buffer_size};
+		RfGroupShape shape = {RF_GROUP_REPARTITION, producers, consumers, specs[i].buffers,
+		specs[i].buffer_size};
 
 		fit_buffers(&shape, attempt);
 		descs[i] = rf_group_desc_make(&shape, members);
@@ -626,7 +628,7 @@ form_groups(Forming *forming, int attempt)
 	for (int i = 0; i < count; i++)
 	{
 		const char *values[5] = {psprintf("%d", i), literal, psprintf("%d", buffer_wait_ms),
-			places_literal(specs, spec_count, true, i), places_literal(specs, spec_count, false, i)};
+		places_literal(specs, spec_count, true, i), places_literal(specs, spec_count, false, i)};
 
 		send_command(listens, i, LISTEN_SQL, 5, values);
 	}
@@ -679,7 +681,8 @@ rf_exchange_take_turn(int attempt)
 	if (event == 0)
 		event = rf_wait_event_new("RdmaFdwExchange");
 	ms = 1 + (long) (pg_prng_double(&pg_global_prng_state) * ms);
-	if (WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, ms, event) & WL_LATCH_SET)
+	if (WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, ms, event) &
+		WL_LATCH_SET)
 		ResetLatch(MyLatch);
 	CHECK_FOR_INTERRUPTS();
 	turn_lock(&tag);
@@ -733,10 +736,15 @@ check_flows(const Forming *forming)
 		if (flows > limit)
 			ereport(ERROR,
 					(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
-					 errmsg("the statement needs %u flows of rdma_fdw on the node of server \"%s\", where its role may have %u",
-							flows, rf_session_server_name(forming->sessions[i]), (uint32) limit),
-					 errdetail("It has %d exchanges between %d nodes.", forming->spec_count, forming->count),
-					 errhint("Increase rdma_fdw.max_flows or rdma_fdw.role_share there, or set rdma_fdw.exchange_strategy to pull.")));
+					 errmsg("the statement needs %u flows of rdma_fdw on the node of server "
+							"\"%s\", where its role may have %u",
+							flows,
+							rf_session_server_name(forming->sessions[i]),
+							(uint32) limit),
+					 errdetail("It has %d exchanges between %d nodes.",
+							   forming->spec_count, forming->count),
+					 errhint("Increase rdma_fdw.max_flows or rdma_fdw.role_share there, or set "
+							 "rdma_fdw.exchange_strategy to pull.")));
 	}
 	clear_results(round);
 }

@@ -190,7 +190,8 @@ rf_exchange_spec_parse(const char *text)
 		bad_spec(text, "%s.", spec->replicate ? "What is replicated has no keys and no map" :
 				 "What is repartitioned needs keys");
 	if (spec->filter > 0 && (spec->replicate || spec->filter >= spec->number))
-		bad_spec(text, "%s.", "What is repartitioned can be filtered by exchanges with lower numbers only");
+		bad_spec(text, "%s.",
+				 "What is repartitioned can be filtered by exchanges with lower numbers only");
 	return spec;
 }
 

@@ -2,9 +2,9 @@
  * hooks.c
  *		The hooks of src/fdw/, for plans about which the planner does not ask a wrapper.
  *
- * Other files of src/fdw/ set hooks of their own: forms.c and lookahead_plan.c the planner's, copy.c
- * and ddl.c that of utility commands; modify.c and scan_start.c the executor's, when a session first
- * needs them.
+ * Other files of src/fdw/ set hooks of their own: forms.c and lookahead_plan.c the planner's,
+ * copy.c and ddl.c that of utility commands; modify.c and scan_start.c the executor's, when a
+ * session first needs them.
  */
 #include "postgres.h"
 
@@ -24,8 +24,8 @@ static set_join_pathlist_hook_type previous_join_pathlist = NULL;
 
 /* Core asks a wrapper only if all input rows come from one of its servers. */
 static void
-upper_paths(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input_rel, RelOptInfo *output_rel,
-			void *extra)
+upper_paths(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input_rel,
+			RelOptInfo *output_rel, void *extra)
 {
 	if (previous_upper_paths)
 		previous_upper_paths(root, stage, input_rel, output_rel, extra);

@@ -1,5 +1,6 @@
 /*
- * flow.c - a backend's side of a flow: claim an entry, wait, consume, and close it whatever happens.
+ * flow.c - a backend's side of a flow: claim an entry, wait, consume, and close it whatever
+ * happens.
  *
  * The transitions of the slots are in slots.c, the lanes' side in src/engine/. This file has the
  * parts that need PostgreSQL: latches, interrupts, errors, and the list of open handles. A handle
@@ -59,10 +60,10 @@ rf_wake_readers(const RfShareWakes *wakes)
 
 /*
  * Called when the flow is closed, also after an error. Withdraws slots that have not been sent
- * (rf_slots_withdraw) and waits for those that are being sent: until then their pages must not change.
- * The wait ends when the transport is done with them, or when the engine gives up a peer that is gone
- * or silent after rdma_fdw.peer_timeout, so that the flow has failed. Services no interrupt and raises
- * no error.
+ * (rf_slots_withdraw) and waits for those that are being sent: until then their pages must not
+ * change. The wait ends when the transport is done with them, or when the engine gives up a peer
+ * that is gone or silent after rdma_fdw.peer_timeout, so that the flow has failed. Services no
+ * interrupt and raises no error.
  */
 static void
 drop_pins(RfFlowHandle *handle)
@@ -158,13 +159,15 @@ check_role_share(void)
 	uint32		count = 0;
 
 	/* While fewer are in use in all there is nothing to count. */
-	if (limit >= rf_shared->max_flows || atomic_load_explicit(&rf_shared->flows_used, memory_order_relaxed) < limit)
+	if (limit >= rf_shared->max_flows ||
+		atomic_load_explicit(&rf_shared->flows_used, memory_order_relaxed) < limit)
 		return;
 	for (uint32 i = 0; i < rf_shared->max_flows; i++)
 	{
 		const RfFlow *flow = &rf_shared->flows[i];
 
-		count += atomic_load_explicit(&flow->state, memory_order_relaxed) != RF_FLOW_FREE && flow->role_oid == user;
+		count += atomic_load_explicit(&flow->state, memory_order_relaxed) != RF_FLOW_FREE &&
+			flow->role_oid == user;
 	}
 	if (count < limit)
 		return;
@@ -173,8 +176,10 @@ check_role_share(void)
 			(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
 			 errmsg("role \"%s\" has %u flows of rdma_fdw, as many as one role may have",
 					GetUserNameFromId(user, false), count),
-			 errdetail("There are %u, of which a role that is no superuser may have %d %%.", rf_shared->max_flows, rf_role_share),
-			 errhint("Run fewer foreign scans and statements over several nodes at a time as this role, or increase rdma_fdw.max_flows or rdma_fdw.role_share.")));
+			 errdetail("There are %u, of which a role that is no superuser may have %d %%.",
+					   rf_shared->max_flows, rf_role_share),
+			 errhint("Run fewer foreign scans and statements over several nodes at a time as "
+					 "this role, or increase rdma_fdw.max_flows or rdma_fdw.role_share.")));
 }
 
 /* The engine looks at entries below that. */
@@ -228,8 +233,10 @@ rf_flow_claim(int peer, RfFlowRole role)
 		atomic_fetch_add_explicit(&rf_shared->flows_refused, 1, memory_order_relaxed);
 		ereport(ERROR,
 				(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
-				 errmsg("all %u flows of rdma_fdw are in use", rf_shared->max_flows),
-				 errhint("Increase rdma_fdw.max_flows and restart, or run fewer foreign scans at a time.")));
+				 errmsg("all %u flows of rdma_fdw are in use",
+						rf_shared->max_flows),
+				 errhint("Increase rdma_fdw.max_flows and restart, or run fewer foreign scans at "
+						 "a time.")));
 	}
 
 	flow = &rf_shared->flows[index];
@@ -300,15 +307,19 @@ raise_taken_back(RfFlowHandle *handle)
 	RfError		error;
 	char		detail[sizeof(error.detail)];
 
-	snprintf(detail, sizeof(detail), "Stream %u of this session was to be opened within %d s after it began to listen.",
+	snprintf(detail, sizeof(detail),
+			 "Stream %u of this session was to be opened within %d s after it began to listen.",
 			 handle->index, handle->lent_s);
 	(void) rf_error(&error, RF_ERROR_CONFIGURATION, detail,
-					"Repeat the statement. Increase rdma_fdw.token_lifetime here if setting it up takes longer.",
+					"Repeat the statement. Increase rdma_fdw.token_lifetime here if setting it up "
+					"takes longer.",
 					"no other node has opened this session's stream in time");
 	rf_raise(&error, handle->peer);
 }
 
-/* Before the entry is read or written, if it may be lent. ERROR when the engine has taken it back. */
+/*
+ * Before the entry is read or written, if it may be lent. ERROR when the engine has taken it back.
+ */
 static void
 require_own(RfFlowHandle *handle)
 {
@@ -514,7 +525,9 @@ rf_flow_sleep(RfFlowHandle *handle, RfFlowWaiting waiting, uint32 wait_event)
 	if (!ready)
 	{
 		events = WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
-						   handle->pins != NULL && rf_pins_first(handle->pins, &pinned) ? RF_PIN_CHECK_MS : ENGINE_CHECK_MS,
+						   handle->pins != NULL && rf_pins_first(handle->pins, &pinned) ?
+						   RF_PIN_CHECK_MS :
+						   ENGINE_CHECK_MS,
 						   wait_event);
 		ResetLatch(MyLatch);
 	}
@@ -610,8 +623,8 @@ rf_flow_await_next(RfFlowHandle *handle)
 /* ---------- consumer ---------- */
 
 static RfFlowHandle *
-listen_with(int peer, RfReceivePool *pool, uint32_t slot_count, uint32_t slot_size, uint64_t estimated_rows,
-			bool fewer_slots)
+listen_with(int peer, RfReceivePool *pool, uint32_t slot_count, uint32_t slot_size,
+			uint64_t estimated_rows, bool fewer_slots)
 {
 	RfFlowHandle *handle;
 	uint64		key;
@@ -806,6 +819,7 @@ rf_flow_wait(RfFlowHandle *handle, RfSocketWait *wait, int socket, long timeout_
 	if (events & WL_LATCH_SET)
 		ResetLatch(MyLatch);
 	end_sleep(handle, since);
+
 	/*
 	 * Reported once: the caller looks at remote_end, and then waits for libpq to give the reason.
 	 */
@@ -860,7 +874,8 @@ rf_flow_wait_any(const RfFlowSleep *sleeps, int sleep_count, int socket, long ti
 	for (int i = 0; i < sleep_count; i++)
 	{
 		end_sleep(sleeps[i].flow, since);
-		sleeps[i].flow->cursor.remote_end_noticed = atomic_load(&sleeps[i].flow->flow->remote_end) != 0;
+		sleeps[i].flow->cursor.remote_end_noticed =
+			atomic_load(&sleeps[i].flow->flow->remote_end) != 0;
 	}
 	CHECK_FOR_INTERRUPTS();
 	if (events & WL_TIMEOUT)

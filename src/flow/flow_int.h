@@ -37,7 +37,8 @@ struct RfFlowHandle
 	int			peer;			/* of a flow that is lent */
 	uint64		key;
 	RfSlotCursor cursor;
-	RfPins	   *pins;			/* producer: of pages that are sent from where they lie; NULL = none yet */
+	RfPins	   *pins;			/* producer: of pages that are sent from where they lie; NULL =
+								 * none yet */
 	RfShare    *share;			/* readers have the cursor until the flow is closed; see share.h */
 };
 
@@ -60,7 +61,8 @@ count(_Atomic uint64_t *counter, uint64 add)
 static inline void
 ring(RfFlowHandle *handle)
 {
-	rf_lane_ring(&rf_shared->lanes[handle->flow->lane % RF_MAX_LANES], rf_shared->flows, handle->index);
+	rf_lane_ring(&rf_shared->lanes[handle->flow->lane % RF_MAX_LANES], rf_shared->flows,
+				 handle->index);
 }
 
 /*
@@ -69,7 +71,10 @@ ring(RfFlowHandle *handle)
  */
 extern RfFlowHandle *rf_flow_claim(int peer, RfFlowRole role);
 
-/* failed: its owner did not come to its end, so a producer must not take the reader's STOP for a wish. */
+/*
+ * failed: its owner did not come to its end, so a producer must not take the reader's STOP for a
+ * wish.
+ */
 extern void rf_flow_close_as(RfFlowHandle *handle, bool failed);
 
 extern void rf_flow_raise_if_failed(RfFlowHandle *handle);

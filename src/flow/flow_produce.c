@@ -207,17 +207,20 @@ rf_flow_submit(RfFlowHandle *handle, const RfBuffer *buffer, uint32_t length, ui
 {
 	check_submit(handle, buffer, length);
 	add_to_checksum(handle, buffer->data, length, flags);
-	submitted(handle, rf_slot_submit(handle->flow, &handle->cursor, length, flags, rows), length, rows);
+	submitted(handle, rf_slot_submit(handle->flow, &handle->cursor, length, flags, rows), length,
+			  rows);
 }
 
 void
-rf_flow_submit_parts(RfFlowHandle *handle, const RfBuffer *buffer, const RfPart *parts, int part_count,
-					 uint32_t length, uint32_t flags, uint64_t rows)
+rf_flow_submit_parts(RfFlowHandle *handle, const RfBuffer *buffer, const RfPart *parts,
+					 int part_count, uint32_t length, uint32_t flags, uint64_t rows)
 {
 	check_submit(handle, buffer, length);
 	add_to_checksum(handle, NULL, length, flags);
-	rf_slot_gather(handle->flow, rf_flow_parts(rf_shared, handle->flow), &handle->cursor, parts, part_count);
-	submitted(handle, rf_slot_submit_gathered(handle->flow, &handle->cursor, length, flags, rows), length, rows);
+	rf_slot_gather(handle->flow, rf_flow_parts(rf_shared, handle->flow), &handle->cursor, parts,
+				   part_count);
+	submitted(handle, rf_slot_submit_gathered(handle->flow, &handle->cursor, length, flags, rows),
+			  length, rows);
 }
 
 void
@@ -234,7 +237,8 @@ rf_flow_submit_all(const RfFlowSubmit *submits, int submit_count)
 		RfFlow	   *flow = submit->flow->flow;
 		uint32		lane = flow->lane % RF_MAX_LANES;
 
-		add_to_checksum(submit->flow, submit->placed != NULL ? submit->placed : submit->buffer->data,
+		add_to_checksum(submit->flow,
+						submit->placed != NULL ? submit->placed : submit->buffer->data,
 						submit->length, submit->flags);
 		if (submit->placed != NULL ?
 			rf_slot_place(flow, &submit->flow->cursor, submit->placed, submit->length,
@@ -263,7 +267,8 @@ rf_flow_submit_from(RfFlowHandle *handle, const RfBuffer *buffer, const uint8_t 
 	}
 	check_submit(handle, buffer, length);
 	add_to_checksum(handle, part, length, flags);
-	submitted(handle, rf_slot_place(handle->flow, &handle->cursor, part, length, flags, rows), length, rows);
+	submitted(handle, rf_slot_place(handle->flow, &handle->cursor, part, length, flags, rows),
+			  length, rows);
 }
 
 uint8_t *

@@ -72,7 +72,8 @@ wait_out_timeout(TimestampTz start)
 
 	if (event == 0)
 		event = rf_wait_event_new("RdmaConnectRefused");
-	while ((left = rf_connect_timeout - TimestampDifferenceMilliseconds(start, GetCurrentTimestamp())) > 0)
+	while ((left = rf_connect_timeout -
+			TimestampDifferenceMilliseconds(start, GetCurrentTimestamp())) > 0)
 	{
 		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, left, event);
 		ResetLatch(MyLatch);
@@ -82,8 +83,8 @@ wait_out_timeout(TimestampTz start)
 
 /*
  * An ordinary role told us where to connect: what answers there, if anything does, is not for it,
- * or it could have this server look at ports for it. The log has it. A port that refuses at once, one
- * that belongs to something else and one that is filtered take the same time.
+ * or it could have this server look at ports for it. The log has it. A port that refuses at once,
+ * one that belongs to something else and one that is filtered take the same time.
  */
 __attribute__((noreturn)) static void
 raise_not_connected(const char *host, TimestampTz start, const RfError *error)
@@ -91,7 +92,8 @@ raise_not_connected(const char *host, TimestampTz start, const RfError *error)
 	if (has_privs_of_role(GetUserId(), ROLE_PG_MONITOR))
 		rf_raise(error, RF_NO_PEER);
 	ereport(LOG_SERVER_ONLY,
-			(errmsg("this node's engine could not connect to that of node \"%s\": %s", host, error->message),
+			(errmsg("this node's engine could not connect to that of node \"%s\": %s", host,
+					error->message),
 			 error->detail[0] ? errdetail_internal("%s", error->detail) : 0,
 			 error->hint[0] ? errhint("%s", error->hint) : 0));
 	wait_out_timeout(start);
@@ -146,8 +148,10 @@ rf_group_peer(const RfNodeId *node, bool producer_side)
 		ereport(ERROR,
 				(errcode(rf_peer_missing_sqlstate(node)),
 				 errmsg("this node's engine is not connected to another member's node"),
-				 errdetail("In its own view rdma.stat_engine that node is %s.", rf_node_text(node)),
-				 errhint("It was restarted, or its connection was lost; repeat the query. rdma_fdw.connect_timeout is how long it is waited for.")));
+				 errdetail("In its own view rdma.stat_engine that node is %s.",
+						   rf_node_text(node)),
+				 errhint("It was restarted, or its connection was lost; repeat the query. "
+						 "rdma_fdw.connect_timeout is how long it is waited for.")));
 	return peer;
 }
 

@@ -48,7 +48,8 @@ listen_pairs(RfGroup *group, RfGroupDesc *desc, uint32_t from, int own)
 			continue;
 		if (group->pool != NULL && from == 0)
 		{
-			pair->flow = rf_flow_listen_pooled(rf_group_peer(node, false), group->pool, group->slot_count);
+			pair->flow = rf_flow_listen_pooled(rf_group_peer(node, false), group->pool,
+											   group->slot_count);
 			tell_address(pair->flow, address);
 		}
 		else
@@ -68,7 +69,8 @@ static void
 open_pool(RfGroup *group, const RfGroupDesc *desc, int own)
 {
 	uint32		count = Min((uint32) rf_receive_pool_buffers,
-							(uint32) ((rf_shared->segment_size - RF_RECEIVE_WORDS) / group->slot_size));
+							(uint32) ((rf_shared->segment_size - RF_RECEIVE_WORDS) /
+									  group->slot_size));
 	uint32		producers = desc->producers - (own >= 0 ? 1 : 0);
 	RfPeerSet	peers = {0};
 
@@ -78,8 +80,9 @@ open_pool(RfGroup *group, const RfGroupDesc *desc, int own)
 	for (uint32 producer = 0; producer < desc->producers; producer++)
 	{
 		if ((int) producer != own)
-			rf_peers_add(&peers,
-						 rf_group_peer(rf_group_desc_node(desc, RF_FLOW_PRODUCER, producer), false));
+			rf_peers_add(&peers, rf_group_peer(rf_group_desc_node(
+																  desc, RF_FLOW_PRODUCER, producer),
+											   false));
 	}
 	group->pool = rf_receive_open(count, group->slot_size, &peers,
 								  rf_receive_pool != RF_RECEIVE_POOL_GRANTED);
@@ -146,10 +149,12 @@ listen_for_order(RfGroup *group, RfGroupDesc *desc)
 
 		if (consumer != 0 && other != consumer)
 			continue;
-		pair->flow = listen_for(rf_group_desc_node(desc, RF_FLOW_CONSUMER, speaker),
+		pair->flow = listen_for(
+								rf_group_desc_node(desc, RF_FLOW_CONSUMER, speaker),
 								RF_GROUP_CONTROL_SLOTS, RF_GROUP_CONTROL_SIZE,
 								rf_group_desc_control(desc, other,
-													  consumer == 0 ? RF_FLOW_PRODUCER : RF_FLOW_CONSUMER));
+													  consumer == 0 ? RF_FLOW_PRODUCER :
+													  RF_FLOW_CONSUMER));
 		pair->state = PAIR_LIVE;
 	}
 }
@@ -440,7 +445,8 @@ poll_ordered(RfGroup *group, RfGroupBuffer *buffer)
 			return RF_POLL_BUFFER;
 		case RF_ORDER_NOTHING:
 			/* The log goes on with the rest of a batch. When that is here it waits for others. */
-			if (group->rest_of >= 0 && group->pairs[group->rest_of].given == group->pairs[group->rest_of].polled)
+			if (group->rest_of >= 0 &&
+				group->pairs[group->rest_of].given == group->pairs[group->rest_of].polled)
 				rf_flow_await_next(group->pairs[group->rest_of].flow);
 			return RF_POLL_EMPTY;
 		case RF_ORDER_END:

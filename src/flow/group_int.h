@@ -4,7 +4,8 @@
  *
  * group.c          descriptions, peers, waiting, closing
  * group_produce.c  a producer: open, route, end
- * group_consume.c  a consumer: listen, take in turn, the replicating consumer's talk with the others
+ * group_consume.c  a consumer: listen, take in turn, the replicating consumer's talk with the
+ * others
  *
  * Everything here belongs to one backend.
  */
@@ -43,7 +44,10 @@ typedef struct RfGroupEnd
 	/* The group has more members at the other end. */
 	void		(*join) (RfGroup *group, RfGroupDesc *desc);
 
-	/* Collects the flows that it waits for now; there is room for all of its pairs. Returns how many. */
+	/*
+	 * Collects the flows that it waits for now; there is room for all of its pairs. Returns how
+	 * many.
+	 */
 	int			(*sleeps) (RfGroup *group, RfFlowSleep *sleeps);
 } RfGroupEnd;
 
@@ -67,7 +71,8 @@ struct RfGroup
 	uint8_t    *common;			/* NULL: not granted */
 	uint64		common_number;	/* of the batch */
 	uint64		common_copied;	/* bytes to each consumer that were not sent from there */
-	RfReceivePool *pool;		/* consumer: of the pairs that began with it; NULL: each pair has its own buffers */
+	RfReceivePool *pool;		/* consumer: of the pairs that began with it; NULL: each pair has
+								 * its own buffers */
 
 	/*
 	 * Replicate, consumer. The first one: pairs with each other consumer ([0] unused); the others:

@@ -331,9 +331,10 @@ acquire_balanced(RfGroup *group, RfGroupBuffer *buffer)
 			end_pair(group, consumer);
 		else if (pair->state == PAIR_LIVE)
 			group->free_buffers[consumer] = rf_flow_credit(pair->flow);
+
 		/*
-		 * One whose end waits for a slot takes nothing either, but it may still be told that all is
-		 * over.
+		 * One whose end waits for a slot takes nothing either, but it may still be told that all
+		 * is over.
 		 */
 		if (pair->state == PAIR_LIVE && rf_flow_stop_reason(pair->flow) != RF_STOP_NONE)
 			return rf_group_pair_acquire(pair, consumer, &buffer->buffer);
@@ -471,10 +472,10 @@ rf_group_submit_all(RfGroup *group, const RfGroupSubmit *submits, int count)
 	Assert(group->kind == RF_GROUP_REPARTITION);
 	for (int i = 0; i < count; i++)
 		all[i] = (RfFlowSubmit)
-		{
-			group->pairs[submits[i].buffer->member].flow, &submits[i].buffer->buffer,
-				submits[i].placed, submits[i].length, submits[i].flags, submits[i].rows
-		};
+	{
+		group->pairs[submits[i].buffer->member].flow, &submits[i].buffer->buffer,
+			submits[i].placed, submits[i].length, submits[i].flags, submits[i].rows
+	};
 	rf_flow_submit_all(all, count);
 	pfree(all);
 }

@@ -36,7 +36,8 @@ rf_pins_share(void)
 RfPins *
 rf_pins_create(int limit)
 {
-	RfPins	   *pins = MemoryContextAllocZero(TopMemoryContext, offsetof(RfPins, ring) + limit * sizeof(pins->ring[0]));
+	RfPins	   *pins = MemoryContextAllocZero(TopMemoryContext, offsetof(RfPins, ring) +
+											  limit * sizeof(pins->ring[0]));
 
 	pins->limit = limit;
 	pins->owner = ResourceOwnerCreate(NULL, "rdma_fdw pages");
@@ -93,7 +94,8 @@ rf_pins_half(const RfPins *pins, uint64 slot)
 {
 	int			newest = (pins->first + pins->count - 1 + pins->limit) % pins->limit;
 
-	return pins->count > 0 && pins->ring[newest].slot == slot && pins->of_newest >= (pins->limit + 1) / 2;
+	return pins->count > 0 && pins->ring[newest].slot == slot &&
+		pins->of_newest >= (pins->limit + 1) / 2;
 }
 
 void

@@ -1,9 +1,9 @@
 /*
  * pins.h - pages that a flow keeps pinned while they are sent from where they lie. src/flow only.
  *
- * In the order of their slots: a ring. They belong to a resource owner of their own, since that of a
- * transaction or subtransaction lets go of its pins before it tells us of its end, and a page that
- * is being sent has to be waited for first (flow.c).
+ * In the order of their slots: a ring. They belong to a resource owner of their own, since that of
+ * a transaction or subtransaction lets go of its pins before it tells us of its end, and a page
+ * that is being sent has to be waited for first (flow.c).
  */
 #ifndef RF_PINS_H
 #define RF_PINS_H

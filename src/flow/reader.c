@@ -44,8 +44,10 @@ wait_for_lock(uint32_t waited_ms)
 		ereport(ERROR,
 				(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
 				 errmsg("another process of this parallel query does not go on"),
-				 errdetail("It has held a lock for %u ms, which takes some instructions.", waited_ms),
-				 errhint("It may be stopped (SIGSTOP, a debugger). rdma_fdw.peer_timeout is how long it is waited for.")));
+				 errdetail("It has held a lock for %u ms, which takes some instructions.",
+						   waited_ms),
+				 errhint("It may be stopped (SIGSTOP, a debugger). rdma_fdw.peer_timeout is how "
+						 "long it is waited for.")));
 }
 
 static void
@@ -71,6 +73,7 @@ rf_reader_join(uint32_t share, uint64_t key, int member)
 	reader->key = key;
 	reader->member = member;
 	reader->engine_epoch = atomic_load(&rf_shared->engine_epoch);
+
 	/*
 	 * Constant while the flow lives. Should it end now, these are another's: a ring is for nothing
 	 * then, and every poll says that it is over.
@@ -148,7 +151,8 @@ rf_reader_wait(RfFlowReader *reader, RfSocketWait *wait, int socket, long timeou
 		wait_event = rf_wait_event_new("RdmaFlowShared");
 	INSTR_TIME_SET_CURRENT(since);
 	if (wait == NULL)
-		events = WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, timeout, wait_event);
+		events = WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, timeout,
+						   wait_event);
 	else
 		events = rf_socket_wait(wait, socket, WL_SOCKET_READABLE, timeout, wait_event);
 	if (events & WL_LATCH_SET)

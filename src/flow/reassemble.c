@@ -11,7 +11,10 @@
 void
 rf_reassembly_init(RfReassembly *batch, MemoryContext context, const char *source, Size first)
 {
-	*batch = (RfReassembly) {.context = context, .source = source, .first = first};
+	*batch = (RfReassembly)
+	{
+		.context = context, .source = source, .first = first
+	};
 }
 
 /* It grows by its pieces; what its header announces is not believed before it came. */

@@ -33,7 +33,7 @@ PG_FUNCTION_INFO_V1(rdma_zero_pages);
 
 #define MAX_BYTES			(INT64CONST(1) << 40)
 #define MAX_PAGE			(16 * 1024 * 1024)
-#define BATCH_OVERHEAD		128			/* more than the headers of a batch with one value, aligned */
+#define BATCH_OVERHEAD		128 /* more than the headers of a batch with one value, aligned */
 
 /* ---------- the data node's side ---------- */
 
@@ -69,7 +69,8 @@ rdma_zero_pages(PG_FUNCTION_ARGS)
 					 errmsg("page_size must be between 1 and %d", MAX_PAGE)));
 		call = SRF_FIRSTCALL_INIT();
 		pages = MemoryContextAlloc(call->multi_call_memory_ctx, sizeof(Pages));
-		pages->page = MemoryContextAllocZero(call->multi_call_memory_ctx, VARHDRSZ + Min(bytes, page));
+		pages->page = MemoryContextAllocZero(call->multi_call_memory_ctx,
+											 VARHDRSZ + Min(bytes, page));
 		SET_VARSIZE(pages->page, VARHDRSZ + Min(bytes, page));
 		pages->left = bytes;
 		call->user_fctx = pages;
@@ -93,7 +94,8 @@ rdma_zero_pages(PG_FUNCTION_ARGS)
 
 /* Read `bytes` of zeros; returns the seconds it took. */
 static double
-read_zeros(UserMapping *user, int64 bytes, uint32 buffer_size, uint32 buffers, bool copy, RfStreamStats *stats)
+read_zeros(UserMapping *user, int64 bytes, uint32 buffer_size, uint32 buffers, bool copy,
+		   RfStreamStats *stats)
 {
 	uint32		page = buffer_size - sizeof(RfSlotHeader) - BATCH_OVERHEAD;
 	char	   *sql = psprintf("SELECT rdma.zero_pages(" INT64_FORMAT ", %u)", bytes, page);
@@ -146,7 +148,8 @@ read_zeros(UserMapping *user, int64 bytes, uint32 buffer_size, uint32 buffers, b
 }
 
 static int32
-int_argument(FunctionCallInfo fcinfo, int number, const char *name, int32 missing, int32 low, int32 high)
+int_argument(FunctionCallInfo fcinfo, int number, const char *name, int32 missing, int32 low,
+			 int32 high)
 {
 	int32		value = PG_ARGISNULL(number) ? missing : PG_GETARG_INT32(number);
 

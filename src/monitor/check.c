@@ -5,8 +5,8 @@
  * Goes from near to far: library, engine, device, database connection, the other node's extension
  * and engine, the connection between the engines, and a short stream. A step that fails gives a row
  * and not an error, and ends the check where the next steps need it; each runs in a subtransaction
- * of its own, so the session survives. Runs with the caller's rights and user mapping. A server with
- * nodes is checked at each of them.
+ * of its own, so the session survives. Runs with the caller's rights and user mapping. A server
+ * with nodes is checked at each of them.
  *
  * It is used when something hangs, so it must not hang itself: all steps that need the other node
  * share a time limit, and one that it ends gives a row as well.
@@ -59,7 +59,8 @@ PG_FUNCTION_INFO_V1(rdma_check);
 #define ROUND_TRIPS			7
 #define STREAM_ROWS			1024
 #define STREAM_ROW_BYTES	65000
-#define SLACK_MS			5000	/* beyond what the engines take to find out that nothing gets through */
+#define SLACK_MS			5000	/* beyond what the engines take to find out that nothing gets
+									 * through */
 #define CLEANUP_MS			30000	/* time to end a step that hangs with its session */
 #define TABLES_NAMED		10
 
@@ -75,7 +76,8 @@ typedef struct Check
 {
 	MemoryContext context;		/* of the rows */
 	List	   *rows;
-	Oid			serverid;		/* of the server that is asked for, or of the node that the steps are about */
+	Oid			serverid;		/* of the server that is asked for, or of the node that the steps
+								 * are about */
 	UserMapping *user;
 	const char *server;			/* with nodes */
 	List	   *nodes;			/* OidList: its nodes' servers; NIL: an ordinary server */
@@ -218,14 +220,18 @@ run_step(Check *check, const CheckStep *step)
 		CurrentResourceOwner = owner;
 
 		/* The user wants to stop, not to learn about it. */
-		if ((error->sqlerrcode == ERRCODE_QUERY_CANCELED && !ended) || error->sqlerrcode == ERRCODE_ADMIN_SHUTDOWN)
+		if ((error->sqlerrcode == ERRCODE_QUERY_CANCELED && !ended) ||
+			error->sqlerrcode == ERRCODE_ADMIN_SHUTDOWN)
 			ReThrowError(error);
 		if (error->sqlerrcode == ERRCODE_QUERY_CANCELED)
-			problem(check, step->item, psprintf("not known: there was no answer within %d s", limit_ms() / 1000),
-					"See that this node and the other one are not overloaded, and that packets get through in both directions.");
+			problem(check, step->item,
+					psprintf("not known: there was no answer within %d s", limit_ms() / 1000),
+					"See that this node and the other one are not overloaded, and that packets get "
+					"through in both directions.");
 		else
 		{
-			value = error->detail ? psprintf("%s (%s)", error->message, error->detail) : error->message;
+			value = error->detail ? psprintf("%s (%s)", error->message, error->detail) :
+				error->message;
 			problem(check, step->item, value, error->hint ? error->hint : step->fix ? step->fix :
 					"The server logs of this node and of the other one say more.");
 		}
@@ -248,9 +254,12 @@ check_preload(Check *check)
 		return;
 	}
 	others = GetConfigOption("shared_preload_libraries", true, false);
-	problem(check, "preload", "rdma_fdw is not in shared_preload_libraries",
-			psprintf("Set shared_preload_libraries = '%s%srdma_fdw' in postgresql.conf and restart the server.",
-					 others != NULL ? others : "", others != NULL && others[0] != '\0' ? ", " : ""));
+	problem(
+			check, "preload", "rdma_fdw is not in shared_preload_libraries",
+			psprintf("Set shared_preload_libraries = '%s%srdma_fdw' in postgresql.conf and "
+					 "restart the server.",
+					 others != NULL ? others : "",
+					 others != NULL && others[0] != '\0' ? ", " : ""));
 	check->stop = true;
 }
 
@@ -267,7 +276,8 @@ check_engine(Check *check)
 			problem(check, "engine", psprintf("not running: %s", error->message),
 					error->hint[0] ? error->hint : "It tries again by itself.");
 		else
-			problem(check, "engine", "not running", "The server log says why; it tries again by itself.");
+			problem(check, "engine", "not running",
+					"The server log says why; it tries again by itself.");
 		check->stop = true;
 		return;
 	}
@@ -284,8 +294,13 @@ check_device(Check *check)
 
 	if (caps.provider[0] == '\0')
 	{
-		problem(check, "device", error->detail[0] ? psprintf("%s (%s)", error->message, error->detail) : error->message,
-				error->hint[0] ? error->hint : "Set rdma_fdw.provider = soft, or make the device work, and restart the server.");
+		problem(
+				check, "device",
+				error->detail[0] ? psprintf("%s (%s)", error->message, error->detail) :
+				error->message,
+				error->hint[0] ?
+				error->hint :
+				"Set rdma_fdw.provider = soft, or make the device work, and restart the server.");
 		check->stop = true;
 	}
 	else if (strcmp(caps.provider, "verbs") != 0)
@@ -302,29 +317,37 @@ check_device(Check *check)
 		if (pg_strcasecmp(caps.port_state, "active") == 0)
 			ok(check, "link", caps.port_state);
 		else
-			problem(check, "link", caps.port_state, "Bring the port up: see rdma link and ip link.");
+			problem(check, "link", caps.port_state,
+					"Bring the port up: see rdma link and ip link.");
 		if (strcmp(caps.gid_type, "RoCEv1") == 0)
-			info(check, "GID", psprintf("index %d, %s, %s", caps.gid_index, caps.gid, caps.gid_type),
-				 "RoCEv1 is not routed. Give the network device an IPv4 address, or set rdma_fdw.gid_index.");
+			info(check, "GID",
+				 psprintf("index %d, %s, %s", caps.gid_index, caps.gid, caps.gid_type),
+				 "RoCEv1 is not routed. Give the network device an IPv4 address, or set "
+				 "rdma_fdw.gid_index.");
 		else
 			ok(check, "GID", psprintf("index %d, %s, %s", caps.gid_index, caps.gid, caps.gid_type));
 		if (caps.mtu >= 2048)
 			ok(check, "MTU", psprintf("%d bytes", caps.mtu));
 		else
 			info(check, "MTU", psprintf("%d bytes", caps.mtu),
-				 "Larger packets are faster: raise the network device's MTU (4200 carries 4096) here and there.");
+				 "Larger packets are faster: raise the network device's MTU (4200 carries 4096) "
+				 "here and there.");
 	}
 
-	if (getrlimit(RLIMIT_MEMLOCK, &limit) == 0 && (caps.provider[0] == '\0' || strcmp(caps.provider, "verbs") == 0))
+	if (getrlimit(RLIMIT_MEMLOCK, &limit) == 0 &&
+		(caps.provider[0] == '\0' || strcmp(caps.provider, "verbs") == 0))
 	{
 		if (limit.rlim_cur == RLIM_INFINITY)
 			ok(check, "memlock", "unlimited");
 		else if (limit.rlim_cur >= arena)
 			ok(check, "memlock", psprintf("%llu MB", (unsigned long long) limit.rlim_cur >> 20));
 		else
-			info(check, "memlock", psprintf("%llu MB, the engine registers up to %llu MB", (unsigned long long) limit.rlim_cur >> 20,
-											(unsigned long long) arena >> 20),
-				 "Start the server with LimitMEMLOCK=infinity, or lower rdma_fdw.buffer_memory and rdma_fdw.value_memory.");
+			info(check, "memlock",
+				 psprintf("%llu MB, the engine registers up to %llu MB",
+						  (unsigned long long) limit.rlim_cur >> 20,
+						  (unsigned long long) arena >> 20),
+				 "Start the server with LimitMEMLOCK=infinity, or lower rdma_fdw.buffer_memory and "
+				 "rdma_fdw.value_memory.");
 	}
 }
 
@@ -344,8 +367,9 @@ known_rows(Oid relid)
 }
 
 /*
- * Plans of tables without statistics are guesses. A table that was empty when it was analyzed counts
- * as one of them (rdmaGetForeignRelSize). It may be empty still, so that is no problem for sure.
+ * Plans of tables without statistics are guesses. A table that was empty when it was analyzed
+ * counts as one of them (rdmaGetForeignRelSize). It may be empty still, so that is no problem for
+ * sure.
  */
 static void
 check_statistics(Check *check)
@@ -369,18 +393,26 @@ check_statistics(Check *check)
 		if (known_rows(table->ftrelid) > 0)
 			continue;
 		if (unknown++ < TABLES_NAMED)
-			appendStringInfo(&names, "%s%s", names.len == 0 ? "" : ", ",
-							 quote_qualified_identifier(get_namespace_name(get_rel_namespace(table->ftrelid)), name));
+			appendStringInfo(
+							 &names, "%s%s", names.len == 0 ? "" : ", ",
+							 quote_qualified_identifier(
+														get_namespace_name(get_rel_namespace(table->ftrelid)), name));
 	}
 	systable_endscan(scan);
 	table_close(catalog, AccessShareLock);
 	if (unknown == 0)
 		ok(check, "statistics", psprintf("of all foreign tables (%d)", tables));
 	else
-		info(check, "statistics", psprintf("none, or of no rows, of %d of %d foreign tables", unknown, tables),
-			 psprintf("Run ANALYZE %s%s, or CALL rdma.analyze_tables(%s) for all. Without statistics plans are guesses.",
-					  names.data, unknown > TABLES_NAMED ? ", and of the others" : "",
-					  quote_literal_cstr(GetForeignServer(check->serverid)->servername)));
+		info(
+			 check, "statistics",
+			 psprintf("none, or of no rows, of %d of %d foreign tables",
+					  unknown, tables),
+			 psprintf("Run ANALYZE %s%s, or CALL rdma.analyze_tables(%s) for all. Without "
+					  "statistics plans are guesses.",
+					  names.data,
+					  unknown > TABLES_NAMED ? ", and of the others" : "",
+					  quote_literal_cstr(
+										 GetForeignServer(check->serverid)->servername)));
 }
 
 /* Transactions that wait for any node; those of this one may be among them. */
@@ -390,7 +422,8 @@ check_transactions(Check *check)
 	int			count = rf_commit_in_doubt();
 
 	if (!rf_resolve)
-		info(check, "transactions", "what they leave prepared on nodes is not finished in the background",
+		info(check, "transactions",
+			 "what they leave prepared on nodes is not finished in the background",
 			 "Nothing, in a copy of a coordinator. Otherwise set rdma_fdw.resolve = on.");
 	else if (count > 0)
 		problem(check, "transactions", psprintf("%d parts are to be finished on nodes", count),
@@ -408,7 +441,8 @@ remote_value(Check *check, const char *sql)
 	PGresult   *result = rf_session_query(check->session, sql);
 	char	   *value = NULL;
 
-	if (PQresultStatus(result) == PGRES_TUPLES_OK && PQntuples(result) > 0 && !PQgetisnull(result, 0, 0))
+	if (PQresultStatus(result) == PGRES_TUPLES_OK && PQntuples(result) > 0 &&
+		!PQgetisnull(result, 0, 0))
 		value = pstrdup(PQgetvalue(result, 0, 0));
 	PQclear(result);
 	return value;
@@ -437,21 +471,28 @@ static void
 check_session(Check *check)
 {
 	check->session = rf_session_get(check->user, false);
-	ok(check, "database connection", psprintf("PostgreSQL %s", remote_value(check, "SELECT pg_catalog.current_setting('server_version')")));
+	ok(check, "database connection",
+	   psprintf("PostgreSQL %s",
+				remote_value(check, "SELECT pg_catalog.current_setting('server_version')")));
 }
 
 static void
 check_remote_extension(Check *check)
 {
-	char	   *version = remote_value(check, "SELECT extversion FROM pg_catalog.pg_extension WHERE extname = 'rdma_fdw'");
+	char	   *version = remote_value(
+									   check,
+									   "SELECT extversion FROM pg_catalog.pg_extension WHERE "
+									   "extname = 'rdma_fdw'");
 
 	if (version == NULL)
 	{
-		problem(check, "remote extension", "not installed in that database", "Run CREATE EXTENSION rdma_fdw there.");
+		problem(check, "remote extension", "not installed in that database",
+				"Run CREATE EXTENSION rdma_fdw there.");
 		check->stop = true;
 	}
 	else if (strcmp(version, RF_EXTENSION_VERSION) != 0)
-		info(check, "remote extension", psprintf("version %s, this node has %s", version, RF_EXTENSION_VERSION),
+		info(check, "remote extension",
+			 psprintf("version %s, this node has %s", version, RF_EXTENSION_VERSION),
 			 "Install the same release on both nodes and run ALTER EXTENSION rdma_fdw UPDATE.");
 	else
 		ok(check, "remote extension", psprintf("version %s", version));
@@ -467,7 +508,8 @@ check_remote_engine(Check *check)
 
 	if (preloaded == NULL || strcmp(preloaded, "0") == 0)
 	{
-		problem(check, "remote engine", "rdma_fdw is not in shared_preload_libraries of that server",
+		problem(check, "remote engine",
+				"rdma_fdw is not in shared_preload_libraries of that server",
 				"Add it there and restart that server.");
 		check->stop = true;
 		return;
@@ -483,15 +525,20 @@ check_remote_engine(Check *check)
 	trouble = remote_value(check, "SELECT device_problem FROM rdma.stat_engine");
 	if (provider == NULL || strcmp(provider, rf_shared->device.provider) != 0)
 	{
-		char	   *value = psprintf("uses %s, this node %s%s%s", provider ? provider : "no device", rf_shared->device.provider,
-									 trouble ? ": " : "", trouble ? trouble : "");
+		char	   *value = psprintf("uses %s, this node %s%s%s", provider ? provider : "no device",
+									 rf_shared->device.provider, trouble ? ": " : "",
+									 trouble ? trouble : "");
 
 		/* They do connect when the one with the device may do without. */
 		if (provider != NULL)
-			info(check, "remote engine", value, "Rows go over TCP, if rdma_fdw.provider is auto on the node with the device. "
+			info(check, "remote engine", value,
+				 "Rows go over TCP, if rdma_fdw.provider is auto on the node with the device. "
 				 "RDMA needs a device on both nodes.");
 		else
-			problem(check, "remote engine", value, "Set rdma_fdw.provider = soft there, or make its device work, and restart that server.");
+			problem(
+					check, "remote engine", value,
+					"Set rdma_fdw.provider = soft there, or make its device work, and restart that "
+					"server.");
 		check->stop = provider == NULL;
 		return;
 	}
@@ -503,12 +550,17 @@ static void
 check_access(Check *check)
 {
 	static const char *sql =
-	"SELECT pg_catalog.format('SELECT rdma.grant_access(%L, %s)', pg_catalog.quote_ident(current_user),"
+		"SELECT pg_catalog.format('SELECT rdma.grant_access(%L, %s)', "
+	"pg_catalog.quote_ident(current_user),"
 	" pg_catalog.string_agg(DISTINCT pg_catalog.quote_literal(k.access), ', '))"
-	" FROM (SELECT CASE WHEN proname IN ('hello', 'stream') THEN 'read' WHEN proname IN ('store', 'join_set') THEN 'write'"
-	" ELSE 'exchange' END AS access FROM pg_catalog.pg_proc WHERE pronamespace = 'rdma'::pg_catalog.regnamespace"
-	" AND proname IN ('hello', 'stream', 'store', 'join_set', 'exchange', 'exchange_greet', 'exchange_connect',"
-	" 'exchange_listen', 'exchange_open') AND NOT pg_catalog.has_function_privilege(oid, 'EXECUTE')) k"
+	" FROM (SELECT CASE WHEN proname IN ('hello', 'stream') THEN 'read' WHEN proname IN ('store', "
+	"'join_set') THEN 'write'"
+	" ELSE 'exchange' END AS access FROM pg_catalog.pg_proc WHERE pronamespace = "
+	"'rdma'::pg_catalog.regnamespace"
+	" AND proname IN ('hello', 'stream', 'store', 'join_set', 'exchange', 'exchange_greet', "
+	"'exchange_connect',"
+	" 'exchange_listen', 'exchange_open') AND NOT pg_catalog.has_function_privilege(oid, "
+	"'EXECUTE')) k"
 	" HAVING pg_catalog.count(*) > 0";
 	char	   *grant = remote_value(check, sql);
 
@@ -527,14 +579,18 @@ static void
 check_prepared(Check *check)
 {
 	char	   *limit = remote_value(check,
-									 "SELECT setting || CASE source WHEN 'override' THEN ', set by rdma_fdw because it was 0' ELSE '' END"
-									 " FROM pg_catalog.pg_settings WHERE name = 'max_prepared_transactions' AND setting <> '0'");
+									 "SELECT setting || CASE source WHEN 'override' THEN ', set by "
+									 "rdma_fdw because it was 0' ELSE '' END"
+									 " FROM pg_catalog.pg_settings WHERE name = "
+									 "'max_prepared_transactions' AND setting <> '0'");
 
 	if (limit != NULL)
 		ok(check, "prepared transactions", psprintf("at most %s", limit));
 	else
-		info(check, "prepared transactions", "none: a transaction that writes there and elsewhere commits on each node for itself",
-			 "Set max_prepared_transactions there, or add rdma_fdw to shared_preload_libraries, and restart that server.");
+		info(check, "prepared transactions",
+			 "none: a transaction that writes there and elsewhere commits on each node for itself",
+			 "Set max_prepared_transactions there, or add rdma_fdw to shared_preload_libraries, "
+			 "and restart that server.");
 }
 
 static int
@@ -570,7 +626,8 @@ check_hello(Check *check)
 
 	if (check->hello.wire_version != RF_WIRE_VERSION)
 	{
-		problem(check, "wire version", psprintf("%u there, %u here", check->hello.wire_version, RF_WIRE_VERSION),
+		problem(check, "wire version",
+				psprintf("%u there, %u here", check->hello.wire_version, RF_WIRE_VERSION),
 				RF_WIRE_BEHIND(check->hello.wire_version, "Upgrade rdma_fdw there.",
 							   "Upgrade rdma_fdw here."));
 		check->stop = true;
@@ -627,7 +684,10 @@ read_all(Check *check, const char *sql, uint32 buffers, uint64 *bytes)
 		rf_stream_close(stream, &stats);
 }
 
-/* Rows in clear are what was set, or what devices do; a problem for whoever encrypts the database connection. */
+/*
+ * Rows in clear are what was set, or what devices do; a problem for whoever encrypts the database
+ * connection.
+ */
 static void
 check_encryption(Check *check, int peer)
 {
@@ -638,10 +698,15 @@ check_encryption(Check *check, int peer)
 	else if (strcmp(encryption, "none") != 0)
 		ok(check, "encryption", encryption);
 	else
-		add(check, "encryption", rf_session_encrypted(check->session) ? "problem" : "info", encryption,
+		add(check, "encryption", rf_session_encrypted(check->session) ? "problem" : "info",
+			encryption,
 			strcmp(rf_shared->peers[peer].transport, "tcp") == 0 ?
-			"Who reads the network reads the rows. Set rdma_fdw.encryption = auto on one of the two nodes." :
-			"Who reads the network reads the rows. List it in rdma_fdw.trusted_networks if it is protected, or set rdma_fdw.encryption = require on one of the two nodes: then the engines use TCP.");
+			"Who reads the network reads the rows. Set rdma_fdw.encryption = auto on one of the "
+			"two nodes." :
+				"Who reads the network reads the rows. List it in rdma_fdw.trusted_networks if it "
+			"is "
+			"protected, or set rdma_fdw.encryption = require on one of the two nodes: then the "
+			"engines use TCP.");
 }
 
 static void
@@ -657,16 +722,21 @@ check_connection(Check *check)
 		ereport(ERROR,
 				(errcode(ERRCODE_CONNECTION_FAILURE),
 				 errmsg("the engines' connection was lost again")));
-	ok(check, "engine connection", psprintf("to %s, port %u, in %.1f ms", rf_shared->peers[peer].host, check->hello.port,
-											rf_shared->peers[peer].handshake_us / 1000.0));
+	ok(check, "engine connection",
+	   psprintf("to %s, port %u, in %.1f ms", rf_shared->peers[peer].host, check->hello.port,
+				rf_shared->peers[peer].handshake_us / 1000.0));
 	if (rf_shared->peers[peer].error.message[0] != '\0')
 	{
 		RfError		error = rf_shared->peers[peer].error;
 
 		error.message[sizeof(error.message) - 1] = '\0';
 		error.hint[sizeof(error.hint) - 1] = '\0';
-		problem(check, "transport", psprintf("%s instead of RDMA: %s", rf_shared->peers[peer].transport, error.message),
-				psprintf("%s RDMA is tried again when the engines connect again: when one of them was restarted.",
+		problem(
+				check, "transport",
+				psprintf("%s instead of RDMA: %s",
+						 rf_shared->peers[peer].transport, error.message),
+				psprintf("%s RDMA is tried again when the engines connect again: when one of "
+						 "them was restarted.",
 						 error.hint));
 	}
 	else if (strcmp(rf_shared->peers[peer].transport, "tcp") == 0)
@@ -705,8 +775,9 @@ check_round_trip(Check *check)
 	}
 	qsort(ms, ROUND_TRIPS, sizeof(double), compare_doubles);
 	if (peer != RF_NO_PEER)
-		ok(check, "round trip", psprintf("%.0f us for a statement, %u us between the engines", ms[ROUND_TRIPS / 2] * 1000,
-										 rf_shared->peers[peer].round_trip_us));
+		ok(check, "round trip",
+		   psprintf("%.0f us for a statement, %u us between the engines",
+					ms[ROUND_TRIPS / 2] * 1000, rf_shared->peers[peer].round_trip_us));
 	else
 		ok(check, "round trip", psprintf("%.0f us for a statement", ms[ROUND_TRIPS / 2] * 1000));
 }
@@ -724,9 +795,10 @@ check_bandwidth(Check *check)
 	read_all(check, sql, rf_receive_buffers, &bytes);
 	INSTR_TIME_SET_CURRENT(end);
 	INSTR_TIME_SUBTRACT(end, start);
-	ok(check, "bandwidth", psprintf("%.0f MB/s (%llu MB of generated rows in %.0f ms)",
-									bytes / 1e6 / INSTR_TIME_GET_DOUBLE(end), (unsigned long long) (bytes / 1000000),
-									INSTR_TIME_GET_MILLISEC(end)));
+	ok(check, "bandwidth",
+	   psprintf("%.0f MB/s (%llu MB of generated rows in %.0f ms)",
+				bytes / 1e6 / INSTR_TIME_GET_DOUBLE(end), (unsigned long long) (bytes / 1000000),
+				INSTR_TIME_GET_MILLISEC(end)));
 }
 
 UserMapping *
@@ -753,7 +825,9 @@ rf_monitor_mapping(ForeignServer *server)
 static void
 check_routing(Check *check)
 {
-	static const char *sql = "SELECT rdma.hash_node(1000000007, 42, 'routing'::pg_catalog.text, 1.5, '2020-02-02'::pg_catalog.date)";
+	static const char *sql =
+		"SELECT rdma.hash_node(1000000007, 42, 'routing'::pg_catalog.text, 1.5, "
+	"'2020-02-02'::pg_catalog.date)";
 	const Oid	types[] = {INT4OID, TEXTOID, NUMERICOID, DATEOID};
 	const Oid	collations[] = {InvalidOid, DEFAULT_COLLATION_OID, InvalidOid, InvalidOid};
 	const bool	isnull[] = {false, false, false, false};
@@ -763,14 +837,18 @@ check_routing(Check *check)
 
 	values[0] = Int32GetDatum(42);
 	values[1] = CStringGetTextDatum("routing");
-	values[2] = DirectFunctionCall3(numeric_in, CStringGetDatum("1.5"), ObjectIdGetDatum(InvalidOid), Int32GetDatum(-1));
+	values[2] = DirectFunctionCall3(numeric_in, CStringGetDatum("1.5"),
+									ObjectIdGetDatum(InvalidOid), Int32GetDatum(-1));
 	values[3] = DirectFunctionCall1(date_in, CStringGetDatum("2020-02-02"));
-	here = rf_route_hash(rf_route_create(lengthof(types), types, collations), values, isnull) % 1000000007;
+	here = rf_route_hash(rf_route_create(lengthof(types), types, collations), values, isnull) %
+		1000000007;
 	if (strtoull(there, NULL, 10) == here)
 		ok(check, "row routing", "values hash there as here");
 	else
-		problem(check, "row routing", psprintf("a sample key has hash %s there and " UINT64_FORMAT " here", there, here),
-				"Nodes of one server must be of the same byte order, and of major versions whose hash functions agree.");
+		problem(check, "row routing",
+				psprintf("a sample key has hash %s there and " UINT64_FORMAT " here", there, here),
+				"Nodes of one server must be of the same byte order, and of major versions whose "
+				"hash functions agree.");
 }
 
 /* A database that was not enrolled is not told from another one that has such tables. */
@@ -786,11 +864,13 @@ check_identity(Check *check)
 
 		if (strcmp(part->record->server, check->server) == 0)
 		{
-			ok(check, "node identity", psprintf("the database says that it is node %d of this server", part->number));
+			ok(check, "node identity",
+			   psprintf("the database says that it is node %d of this server", part->number));
 			return;
 		}
 	}
-	info(check, "node identity", "nobody would notice if the server led to another database with such tables",
+	info(check, "node identity",
+		 "nobody would notice if the server led to another database with such tables",
 		 psprintf("SELECT rdma.enroll_nodes(%s)", quote_literal_cstr(check->server)));
 }
 
@@ -804,7 +884,8 @@ ask_about_server(Check *check, const char *query, char **values, int count)
 
 	name[0] = DirectFunctionCall1(namein, CStringGetDatum(check->server));
 	if (SPI_connect() != SPI_OK_CONNECT ||
-		SPI_execute_with_args(query, 1, types, name, NULL, false, 0) != SPI_OK_SELECT || SPI_processed != 1)
+		SPI_execute_with_args(query, 1, types, name, NULL, false, 0) != SPI_OK_SELECT ||
+		SPI_processed != 1)
 		elog(ERROR, "could not look at the tables of server \"%s\"", check->server);
 	for (int i = 0; i < count; i++)
 	{
@@ -815,7 +896,9 @@ ask_about_server(Check *check, const char *query, char **values, int count)
 	SPI_finish();
 }
 
-/* Columns of other types are converted, but what a node computes with them follows its own types. */
+/*
+ * Columns of other types are converted, but what a node computes with them follows its own types.
+ */
 static void
 check_columns(Check *check)
 {
@@ -823,10 +906,12 @@ check_columns(Check *check)
 
 	ask_about_server(check, "SELECT missing, types FROM rdma.column_differences($1)", values, 2);
 	if (values[0] != NULL)
-		problem(check, "columns", values[0], "Create what is missing, or correct the options of the foreign tables.");
+		problem(check, "columns", values[0],
+				"Create what is missing, or correct the options of the foreign tables.");
 	if (values[1] != NULL)
 		info(check, "columns", values[1],
-			 "Values are converted. What nodes compare or compute has the meaning of their types: ALTER the columns of the "
+			 "Values are converted. What nodes compare or compute has the meaning of their types: "
+			 "ALTER the columns of the "
 			 "foreign tables, unless it is meant.");
 	if (values[0] == NULL && values[1] == NULL)
 		ok(check, "columns", "the columns of all foreign tables have the same types there");
@@ -838,10 +923,12 @@ check_distribution(Check *check)
 {
 	char	   *wrong;
 
-	ask_about_server(check, "SELECT pg_catalog.string_agg(p, '; ') FROM rdma.sample_tables($1) p", &wrong, 1);
+	ask_about_server(check, "SELECT pg_catalog.string_agg(p, '; ') FROM rdma.sample_tables($1) p",
+					 &wrong, 1);
 	if (wrong != NULL)
 		problem(check, "distribution", wrong,
-				"Queries rely on the options \"distributed_by\" and \"replicated\": take them away, or move the rows. "
+				"Queries rely on the options \"distributed_by\" and \"replicated\": take them "
+				"away, or move the rows. "
 				"rdma.check_distribution counts all of a table.");
 	else
 		ok(check, "distribution", "the first 100000 rows of each table are where its options say");
@@ -856,7 +943,8 @@ check_exchange(Check *check)
 	ListCell   *cell;
 
 	foreach(cell, check->nodes)
-		sessions[foreach_current_index(cell)] = rf_session_get(rf_monitor_mapping(GetForeignServer(lfirst_oid(cell))), true);
+		sessions[foreach_current_index(cell)] = rf_session_get(
+															   rf_monitor_mapping(GetForeignServer(lfirst_oid(cell))), true);
 	rf_exchange_connect_nodes(sessions, count);
 	ok(check, "exchange", "the engines of all nodes are connected with each other");
 }
@@ -890,11 +978,13 @@ rdma_check(PG_FUNCTION_ARGS)
 	};
 	static const CheckStep there[] = {
 		{"user mapping", check_mapping,
-			"The role needs USAGE on the server, and CREATE USER MAPPING FOR CURRENT_USER SERVER ... "
-			"OPTIONS (user '...', password '...')."},
+			"The role needs USAGE on the server, and CREATE USER MAPPING FOR CURRENT_USER SERVER "
+			"... "
+		"OPTIONS (user '...', password '...')."},
 		{"database connection", check_session,
-			"psql must connect from this machine with the same host, port, dbname, user and password: see the options of "
-			"the server and of the user mapping, and the data node's pg_hba.conf and log."},
+			"psql must connect from this machine with the same host, port, dbname, user and "
+			"password: see the options of "
+		"the server and of the user mapping, and the data node's pg_hba.conf and log."},
 		{"prepared transactions", check_prepared},
 		{"remote extension", check_remote_extension},
 		{"remote engine", check_remote_engine},
@@ -929,7 +1019,8 @@ rdma_check(PG_FUNCTION_ARGS)
 	check.serverid = server->serverid;
 	check.server = server->servername;
 	check.nodes = nodes;
-	info(&check, "time limit", psprintf("%d s%s", (limit_ms() + CLEANUP_MS) / 1000, nodes == NIL ? "" : " for each node"),
+	info(&check, "time limit",
+		 psprintf("%d s%s", (limit_ms() + CLEANUP_MS) / 1000, nodes == NIL ? "" : " for each node"),
 		 "rdma_fdw.connect_timeout and rdma_fdw.peer_timeout make most of it.");
 	run_steps(&check, here, lengthof(here));
 	start_clock(&check);

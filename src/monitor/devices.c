@@ -106,7 +106,8 @@ static void
 put_port(ReturnSetInfo *result, const char *device, int port)
 {
 	const RfDeviceCaps *used = rf_shared ? &rf_shared->device : NULL;
-	PortRow		row = {.provider = "verbs", .device = device, .port = port, .gid = "", .gid_type = ""};
+	PortRow		row = {
+	.provider = "verbs", .device = device, .port = port, .gid = "", .gid_type = ""};
 	char		path[MAXPGPATH];
 	char		line[64];
 
@@ -119,7 +120,8 @@ put_port(ReturnSetInfo *result, const char *device, int port)
 	read_line(row.rate, sizeof(row.rate), path);
 	snprintf(path, sizeof(path), SYSFS "/%s/ports/%d/gid_attrs/ndevs/0", device, port);
 	read_line(row.netdev, sizeof(row.netdev), path);
-	if (used && strcmp(used->provider, "verbs") == 0 && strcmp(used->device, device) == 0 && used->port == port)
+	if (used && strcmp(used->provider, "verbs") == 0 && strcmp(used->device, device) == 0 &&
+		used->port == port)
 	{
 		row.mtu = used->mtu;
 		row.gid = used->gid;
@@ -133,7 +135,11 @@ put_port(ReturnSetInfo *result, const char *device, int port)
 static void
 put_soft(ReturnSetInfo *result)
 {
-	PortRow		row = {.provider = "soft", .device = "shared memory, tcp", .state = "ACTIVE", .gid = "", .gid_type = ""};
+	PortRow		row = {.provider = "soft",
+		.device = "shared memory, tcp",
+		.state = "ACTIVE",
+		.gid = "",
+	.gid_type = ""};
 
 	if (rf_shared && strcmp(rf_shared->device.provider, "soft") == 0)
 	{

@@ -94,7 +94,8 @@ put_time(Row *row, int64 unix_us)
 	if (unix_us == 0)
 		put_null(row);
 	else
-		put(row, TimestampTzGetDatum(unix_us - (int64) (POSTGRES_EPOCH_JDATE - UNIX_EPOCH_JDATE) * USECS_PER_DAY));
+		put(row, TimestampTzGetDatum(unix_us - (int64) (POSTGRES_EPOCH_JDATE - UNIX_EPOCH_JDATE) *
+									 USECS_PER_DAY));
 }
 
 static void
@@ -245,8 +246,8 @@ put_rates(Row *row, const RfLaneThrottle *throttle)
 		rates[i] = Int64GetDatum((int64) rate);
 		nulls[i] = rate == 0;
 	}
-	put(row, PointerGetDatum(construct_md_array(rates, nulls, 1, &dimension, &lower,
-												INT8OID, sizeof(int64), FLOAT8PASSBYVAL, TYPALIGN_DOUBLE)));
+	put(row, PointerGetDatum(construct_md_array(rates, nulls, 1, &dimension, &lower, INT8OID,
+												sizeof(int64), FLOAT8PASSBYVAL, TYPALIGN_DOUBLE)));
 }
 
 Datum
@@ -280,7 +281,8 @@ rdma_stat_lanes(PG_FUNCTION_ARGS)
 		put_counter(&row, &lane->from_pages_bytes);
 		put_counter(&row, &lane->immediates);
 		put_counter(&row, &lane->protocol_errors);
-		put_text(&row, polling_mode(atomic_load_explicit(&lane->polling_mode, memory_order_relaxed)));
+		put_text(&row,
+				 polling_mode(atomic_load_explicit(&lane->polling_mode, memory_order_relaxed)));
 		put_int(&row, atomic_load_explicit(&lane->poll_us, memory_order_relaxed));
 		put_counter(&row, &lane->polls);
 		put_counter(&row, &lane->empty_polls);
@@ -419,7 +421,9 @@ rdma_stat_peers(PG_FUNCTION_ARGS)
 		put_counter(&row, &peer.flows_opened);
 		put_int(&row, atomic_load(&peer.segments));
 		peer.pages_error[sizeof(peer.pages_error) - 1] = '\0';
-		put_text(&row, pages == RF_PAGES_NOT_ASKED ? "not asked for" : pages == RF_PAGES_REGISTERED ? "registered" : peer.pages_error);
+		put_text(&row, pages == RF_PAGES_NOT_ASKED ? "not asked for" :
+				 pages == RF_PAGES_REGISTERED ? "registered" :
+				 peer.pages_error);
 		put_text(&row, peer.error.message);
 		put_text(&row, peer.encryption);
 		end_row(&row);
@@ -453,7 +457,8 @@ flow_state(uint32 state)
 static const char *
 buffer_letters(const RfFlow *flow, char letters[RF_MAX_SLOTS + 1])
 {
-	static const char names[] = "-fripurr";	/* free, filling, ready, in flight, full ("packed"), in use, placed, gathered: ready, too */
+	static const char names[] = "-fripurr"; /* free, filling, ready, in flight, full ("packed"), in
+											 * use, placed, gathered: ready, too */
 	uint32		count = Min(flow->slot_count, RF_MAX_SLOTS);
 	uint32		i;
 

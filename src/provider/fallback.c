@@ -39,8 +39,8 @@ struct RfCq
 	int			turn;			/* which is polled first; the lane's alone */
 
 	/*
-	 * Queue pairs of the second. The main thread counts up before the lane knows of the queue pair,
-	 * the lane counts down.
+	 * Queue pairs of the second. The main thread counts up before the lane knows of the queue
+	 * pair, the lane counts down.
 	 */
 	_Atomic uint32_t second_users;
 };
@@ -214,7 +214,8 @@ cq_create(RfDevice *device, int depth, RfError *error)
 		cq->cqs[i] = device->providers[i]->cq_create(device->devices[i], depth, error);
 		if (cq->cqs[i] == NULL)
 			break;
-		if (epoll_ctl(cq->epoll, EPOLL_CTL_ADD, device->providers[i]->cq_fd(cq->cqs[i]), &event) == 0)
+		if (epoll_ctl(cq->epoll, EPOLL_CTL_ADD, device->providers[i]->cq_fd(cq->cqs[i]), &event) ==
+			0)
 			continue;
 		(void) rf_error(error, RF_ERROR_RESOURCES, strerror(errno), NULL,
 						"could not watch a completion queue");
@@ -314,7 +315,8 @@ qp_local(RfQp *qp, uint8_t blob[RF_QP_BLOB_SIZE])
 }
 
 static bool
-qp_connect(RfQp *qp, const uint8_t blob[RF_QP_BLOB_SIZE], int sock, const RfTlsKey *key, RfError *error)
+qp_connect(RfQp *qp, const uint8_t blob[RF_QP_BLOB_SIZE], int sock, const RfTlsKey *key,
+		   RfError *error)
 {
 	return qp->provider->qp_connect(qp->qp, blob, sock, key, error);
 }

@@ -11,6 +11,7 @@
  * Domains belong to the first, those of domain_fallback to the second.
  */
 extern RfDevice *rf_fallback_device(const RfProvider *first, RfDevice *first_device,
-									const RfProvider *second, RfDevice *second_device, RfError *error);
+									const RfProvider *second, RfDevice *second_device,
+									RfError *error);
 
 #endif

@@ -22,8 +22,8 @@
 #include "soft.h"
 
 #define SOCKET_BUFFER		(4 << 20)	/* asked for when the kernel allows that much */
-#define IDLE_SOCKET_CHECK	128		/* polls of a spinning caller between looks at the local sockets */
-#define FULL_POLLS			16		/* full polls in a row until one polls the peers, too */
+#define IDLE_SOCKET_CHECK	128 /* polls of a spinning caller between looks at the local sockets */
+#define FULL_POLLS			16	/* full polls in a row until one polls the peers, too */
 
 static bool
 no_memory(RfError *error)
@@ -80,7 +80,8 @@ soft_device_caps(RfDevice *device, RfDeviceCaps *caps)
 {
 	memset(caps, 0, sizeof(*caps));
 	snprintf(caps->provider, sizeof(caps->provider), "soft");
-	snprintf(caps->device, sizeof(caps->device), "%s", device->stream_only ? "tcp" : "shared memory, tcp");
+	snprintf(caps->device, sizeof(caps->device), "%s",
+			 device->stream_only ? "tcp" : "shared memory, tcp");
 	snprintf(caps->port_state, sizeof(caps->port_state), "active");
 	caps->gid_index = -1;
 	caps->max_message = RF_MAX_MESSAGE;
@@ -314,7 +315,8 @@ soft_cq_create(RfDevice *device, int depth, RfError *error)
 	if (cq->entries == NULL || cq->event < 0 || cq->epoll < 0 ||
 		epoll_ctl(cq->epoll, EPOLL_CTL_ADD, cq->event, &event) != 0)
 	{
-		rf_error(error, RF_ERROR_RESOURCES, strerror(errno), NULL, "could not create a completion queue");
+		rf_error(error, RF_ERROR_RESOURCES, strerror(errno), NULL,
+				 "could not create a completion queue");
 		if (cq->event >= 0)
 			close(cq->event);
 		if (cq->epoll >= 0)
@@ -415,7 +417,8 @@ rf_soft_watch(RfQp *qp, uint32_t events)
 
 	if (qp->poll_events == events)
 		return true;
-	if (epoll_ctl(qp->cq->epoll, qp->poll_events ? EPOLL_CTL_MOD : EPOLL_CTL_ADD, qp->sock, &event) != 0)
+	if (epoll_ctl(qp->cq->epoll, qp->poll_events ? EPOLL_CTL_MOD : EPOLL_CTL_ADD, qp->sock,
+				  &event) != 0)
 		return false;
 	qp->poll_events = events;
 	return true;
@@ -435,8 +438,8 @@ push(RfQp *qp, const RfWc *wc)
 		RfSoftEntry *entries = malloc(size * sizeof(RfSoftEntry));
 
 		/*
-		 * only completions of misuse (posting on into a dead queue pair, never polling) can be lost
-		 * here
+		 * only completions of misuse (posting on into a dead queue pair, never polling) can be
+		 * lost here
 		 */
 		if (entries == NULL)
 			return;
@@ -623,7 +626,8 @@ soft_qp_local(RfQp *qp, uint8_t blob[RF_QP_BLOB_SIZE])
 }
 
 static bool
-soft_qp_connect(RfQp *qp, const uint8_t blob[RF_QP_BLOB_SIZE], int sock, const RfTlsKey *key, RfError *error)
+soft_qp_connect(RfQp *qp, const uint8_t blob[RF_QP_BLOB_SIZE], int sock, const RfTlsKey *key,
+				RfError *error)
 {
 	RfCq	   *cq = qp->cq;
 	RfSoftBlob	peer;
@@ -638,7 +642,8 @@ soft_qp_connect(RfQp *qp, const uint8_t blob[RF_QP_BLOB_SIZE], int sock, const R
 	flags = sock < 0 ? -1 : fcntl(sock, F_GETFL);
 	if (peer.magic != RF_SOFT_MAGIC || peer.version != RF_SOFT_VERSION)
 		connected = rf_error(error, RF_ERROR_PROTOCOL, NULL, NULL,
-							 "description of the peer's queue pair is not one of the software provider");
+							 "description of the peer's queue pair is not one of the software "
+							 "provider");
 	else if (flags < 0 || getsockname(sock, (struct sockaddr *) &address, &length) != 0 ||
 			 fcntl(sock, F_SETFL, flags | O_NONBLOCK) != 0)
 		connected = rf_error(error, RF_ERROR_INTERNAL, strerror(errno), NULL,
@@ -646,14 +651,17 @@ soft_qp_connect(RfQp *qp, const uint8_t blob[RF_QP_BLOB_SIZE], int sock, const R
 	else
 	{
 		/* both ends reach the same result: see stream_only in the blob */
-		qp->kind = address.ss_family == AF_UNIX && !peer.stream_only && !qp->domain->device.stream_only ?
-			RF_SOFT_SHM : RF_SOFT_STREAM;
+		qp->kind = address.ss_family == AF_UNIX && !peer.stream_only &&
+			!qp->domain->device.stream_only ?
+			RF_SOFT_SHM :
+			RF_SOFT_STREAM;
 		if (qp->kind == RF_SOFT_STREAM)
 			connected = rf_soft_stream_connect(qp, address.ss_family, key, error);
 		else if (key == NULL)
 			connected = rf_soft_shm_connect(qp, peer.domain_id, error);
 		else
-			connected = rf_error(error, RF_ERROR_INTERNAL, NULL, NULL, "memory is not passed over a socket under TLS");
+			connected = rf_error(error, RF_ERROR_INTERNAL, NULL, NULL,
+								 "memory is not passed over a socket under TLS");
 	}
 	if (connected)
 	{
@@ -721,8 +729,8 @@ rf_soft_check_local(RfQp *qp, const RfWr *wr, uint32_t *length)
 		if (sge->length == 0)
 			continue;
 		region = rf_soft_region(qp->domain, sge->lkey, &qp->region_hint);
-		if (region == NULL ||
-			!rf_soft_inside((uintptr_t) region->pub.addr, region->pub.length, (uintptr_t) sge->addr, sge->length))
+		if (region == NULL || !rf_soft_inside((uintptr_t) region->pub.addr, region->pub.length,
+											  (uintptr_t) sge->addr, sge->length))
 			return RF_WC_LOCAL;
 		total += sge->length;
 	}

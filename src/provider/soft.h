@@ -6,10 +6,14 @@
  * stream. Neither knows flows or batches.
  *
  * Locks, in the order in which they are taken:
- *   RfCq.lock      everything of a completion queue and of the queue pairs attached to it. The lane takes it for each call; the
- *                  main thread takes it only while it connects a queue pair or destroys one that never reached its lane.
- *   RfDomain.lock  (read-write) regions, what the peers announced, the list of queue pairs to announce to. Held shared while payload is
- *                  copied, so that a region or mapping that is taken away is never written to afterwards.
+ *   RfCq.lock      everything of a completion queue and of the queue pairs attached to it. The lane
+ *   takes it for each call; the
+ *                  main thread takes it only while it connects a queue pair or destroys one that
+ *                  never reached its lane.
+ *   RfDomain.lock  (read-write) regions, what the peers announced, the list of queue pairs to
+ *   announce to. Held shared while payload is
+ *                  copied, so that a region or mapping that is taken away is never written to
+ *                  afterwards.
  */
 #ifndef RF_SOFT_H
 #define RF_SOFT_H
@@ -25,7 +29,8 @@
 #define RF_SOFT_VERSION		1
 #define RF_SOFT_STAGE		(16 * 1024) /* bytes read ahead of the frame that is being received */
 #define RF_SOFT_IOV			1024	/* IOV_MAX: two per work request give chains of 512 */
-#define RF_SOFT_BURST		(4u << 20)	/* bytes one queue pair moves per call before others get their turn */
+#define RF_SOFT_BURST		(4u << 20)	/* bytes one queue pair moves per call before others get
+										 * their turn */
 #define RF_SOFT_RECORDS		16	/* full records of TLS in one send: a slot of the usual size */
 #define RF_SOFT_MAX_RING	(64 * 1024) /* immediates a peer may have in flight towards us */
 
@@ -85,7 +90,8 @@ struct RfDomain
 	int			size;
 	RfSoftPeer *peers;
 	RfQp	   *announce;		/* connected over shared memory, linked by announce_next */
-	RfQp	   *leaving;		/* destroyed over shared memory, their peers may still be writing; linked by next */
+	RfQp	   *leaving;		/* destroyed over shared memory, their peers may still be writing;
+								 * linked by next */
 };
 
 /*
@@ -102,11 +108,16 @@ typedef struct RfSoftSlot
 
 typedef struct RfSoftInbox
 {
-	alignas(64) _Atomic uint64_t head;	/* sender, after the slot and all payload (release); receiver acquires */
-	alignas(64) _Atomic uint64_t tail;	/* receiver, after it has read the slot (release); sender acquires */
-	alignas(64) _Atomic uint32_t armed; /* receiver sets, checks again; the clearer sends WAKE */
-	alignas(64) _Atomic uint32_t waiting;	/* sender sets when the ring is full; the receiver clears it and sends WAKE */
-	alignas(64) _Atomic uint64_t announced; /* receiver: notes it has put into the socket */
+	alignas(64) _Atomic uint64_t head;	/* sender, after the slot and all payload (release);
+										 * receiver acquires */
+				alignas(64) _Atomic uint64_t tail;	/* receiver, after it has read the slot
+													 * (release); sender acquires */
+				alignas(64) _Atomic uint32_t armed; /* receiver sets, checks again; the clearer
+													 * sends WAKE */
+				alignas(64) _Atomic uint32_t waiting;	/* sender sets when the ring is full; the
+														 * receiver clears it and sends WAKE */
+				alignas(64) _Atomic uint64_t announced; /* receiver: notes it has put into the
+														 * socket */
 	_Atomic uint32_t behind;	/* receiver: notes that did not fit into the socket yet */
 	alignas(64) RfSoftSlot slots[];
 } RfSoftInbox;
@@ -117,7 +128,8 @@ typedef enum RfSoftNoteType
 	RF_SOFT_NOTE_HELLO = 1,		/* one descriptor: inbox */
 	RF_SOFT_NOTE_REGION,		/* one descriptor */
 	RF_SOFT_NOTE_GONE,			/* the region was deregistered */
-	RF_SOFT_NOTE_WAKE			/* wakes a receiver that has armed itself, or a sender that waits for room */
+	RF_SOFT_NOTE_WAKE			/* wakes a receiver that has armed itself, or a sender that waits
+								 * for room */
 } RfSoftNoteType;
 
 typedef struct RfSoftNote
@@ -143,7 +155,8 @@ typedef struct RfSoftBacklog	/* a note that waits for room in the socket */
  * no holes.
  */
 #define RF_SOFT_FRAME_MAGIC	0x5246
-#define RF_SOFT_MAX_SWAPS	16	/* compare-and-swaps a peer may have sent that are not answered; like a device's max_dest_rd_atomic */
+#define RF_SOFT_MAX_SWAPS	16	/* compare-and-swaps a peer may have sent that are not answered;
+								 * like a device's max_dest_rd_atomic */
 #define RF_SOFT_FRAME_ACK_ME 0x1	/* answer with an ACK as soon as it is executed */
 
 typedef enum RfSoftOpcode
@@ -152,7 +165,8 @@ typedef enum RfSoftOpcode
 	RF_SOFT_WRITE_IMM,
 	RF_SOFT_NOTHING,			/* replaces a work request that failed at the sender */
 	RF_SOFT_ACK,				/* addr = work requests executed so far */
-	RF_SOFT_NAK,				/* addr = number of the work request that was refused; the stream ends here */
+	RF_SOFT_NAK,				/* addr = number of the work request that was refused; the stream
+								 * ends here */
 	RF_SOFT_SWAP,				/* compare-and-swap; payload: what to compare with, what to store */
 	RF_SOFT_SWAPPED				/* answer and ACK: addr = old value, imm, rkey = request's number */
 } RfSoftOpcode;
@@ -175,7 +189,8 @@ typedef struct RfSoftWr
 	uint32_t	length;			/* of a good one */
 	RfWcStatus	bad;			/* found at post; reported in its turn */
 	RfSoftFrame frame;
-	uint64_t	swaps;			/* stream: compare-and-swaps of the queue pair up to here, this one included */
+	uint64_t	swaps;			/* stream: compare-and-swaps of the queue pair up to here, this one
+								 * included */
 	RfSge		sge[RF_MAX_SGE];
 } RfSoftWr;
 
@@ -196,7 +211,8 @@ struct RfQp
 	bool		failed;
 	int			sock;
 	RfTls	   *tls;			/* byte stream: what sends and receives; NULL = the socket itself */
-	bool		unread;			/* it has read more than was taken from it yet; counted in RfCq.unread */
+	bool		unread;			/* it has read more than was taken from it yet; counted in
+								 * RfCq.unread */
 	uint32_t	poll_events;	/* epoll's; shm: under RfDomain.lock, stream: RfCq.lock */
 
 	/* posted and not completed: numbers [first, last), each at wrs[number & (wrs_size - 1)] */
@@ -262,7 +278,7 @@ struct RfCq
 	bool		arming;			/* in cq_arm */
 	bool		event_counted;
 	uint32_t	tick;
-	uint32_t	full_polls; /* in a row */
+	uint32_t	full_polls;		/* in a row */
 	uint64_t	looked_at;		/* stats.bytes at the last look at the sockets */
 	RfQp	   *qps;			/* connected ones */
 	int			streams;		/* of them over byte streams and alive */

@@ -101,7 +101,8 @@ send_region_note(RfQp *qp, uint16_t type, const RfSoftRegion *region)
 		.addr = (uintptr_t) region->pub.addr,
 		.length = region->pub.length
 	};
-	int			error = send_note(qp->sock, &note, &region->fd, type == RF_SOFT_NOTE_REGION ? 1 : 0);
+	int			error = send_note(qp->sock, &note, &region->fd,
+								  type == RF_SOFT_NOTE_REGION ? 1 : 0);
 
 	if (error == 0)
 		atomic_fetch_add(&qp->in->announced, 1);
@@ -168,7 +169,9 @@ send_backlog(RfQp *qp)
 		RfSoftBacklog *kept = qp->backlog;
 		RfSoftRegion gone = {.pub = {.rkey = kept->rkey}, .fd = -1};
 		int			hint = 0;
-		RfSoftRegion *region = kept->type == RF_SOFT_NOTE_GONE ? &gone : rf_soft_region(domain, kept->rkey, &hint);
+		RfSoftRegion *region = kept->type == RF_SOFT_NOTE_GONE ?
+			&gone :
+			rf_soft_region(domain, kept->rkey, &hint);
 
 		/*
 		 * a region deregistered while it waited here is never announced; the peer ignores its GONE
@@ -210,7 +213,8 @@ take_hello(RfQp *qp, const RfSoftNote *note)
 {
 	if (qp->out != NULL || qp->note_fd_count != 1)
 		return false;
-	if (note->ring_size == 0 || note->ring_size > RF_SOFT_MAX_RING || (note->ring_size & (note->ring_size - 1)) != 0)
+	if (note->ring_size == 0 || note->ring_size > RF_SOFT_MAX_RING ||
+		(note->ring_size & (note->ring_size - 1)) != 0)
 		return false;
 	qp->out = map_passed(qp->note_fds[0], inbox_bytes(note->ring_size));
 	if (qp->out == NULL)
@@ -250,7 +254,9 @@ take_region(RfQp *qp, const RfSoftNote *note)
 	if (peer->count == peer->size)
 	{
 		int			size = peer->size ? peer->size * 2 : 16;
-		RfSoftMapping *mappings = size > MAX_MAPPINGS ? NULL : realloc(peer->mappings, size * sizeof(*mappings));
+		RfSoftMapping *mappings = size > MAX_MAPPINGS ?
+			NULL :
+			realloc(peer->mappings, size * sizeof(*mappings));
 
 		if (mappings == NULL)
 			return false;
@@ -324,7 +330,8 @@ keep_fds(RfQp *qp, struct msghdr *message)
 {
 	bool		good = (message->msg_flags & MSG_CTRUNC) == 0;
 
-	for (struct cmsghdr *header = CMSG_FIRSTHDR(message); header != NULL; header = CMSG_NXTHDR(message, header))
+	for (struct cmsghdr *header = CMSG_FIRSTHDR(message); header != NULL;
+		 header = CMSG_NXTHDR(message, header))
 	{
 		int			count;
 
@@ -458,7 +465,8 @@ write_payload(RfQp *qp, const RfWr *wr, uint32_t *length, RfWcStatus *status)
 	if (mapping == NULL && (atomic_load(&qp->out->behind) || notes_wait(qp)))
 		return OUTCOME_WAIT;
 	*status = RF_WC_REMOTE_ACCESS;
-	if (mapping == NULL || !rf_soft_inside(mapping->addr, mapping->length, wr->remote_addr, *length))
+	if (mapping == NULL ||
+		!rf_soft_inside(mapping->addr, mapping->length, wr->remote_addr, *length))
 		return OUTCOME_REFUSED;
 	memory = mapping->memory + (wr->remote_addr - mapping->addr);
 	if (wr->opcode == RF_WR_COMPARE_SWAP)
@@ -595,6 +603,7 @@ void
 rf_soft_shm_progress(RfQp *qp)
 {
 	drain_inbox(qp, false);
+
 	/*
 	 * the side that cleared the flag has sent WAKE, or is about to, or the socket shows its death
 	 */

@@ -109,12 +109,12 @@ rf_soft_stream_post(RfQp *qp, const RfWr *wr)
 	kept->frame = (RfSoftFrame)
 	{
 		.magic = RF_SOFT_FRAME_MAGIC,
-		.opcode = wr->opcode == RF_WR_WRITE ? RF_SOFT_WRITE : RF_SOFT_WRITE_IMM,
-		.flags = wr->signaled ? RF_SOFT_FRAME_ACK_ME : 0,
-		.length = kept->length,
-		.addr = wr->remote_addr,
-		.rkey = wr->rkey,
-		.imm = wr->imm
+			.opcode = wr->opcode == RF_WR_WRITE ? RF_SOFT_WRITE : RF_SOFT_WRITE_IMM,
+			.flags = wr->signaled ? RF_SOFT_FRAME_ACK_ME : 0,
+			.length = kept->length,
+			.addr = wr->remote_addr,
+			.rkey = wr->rkey,
+			.imm = wr->imm
 	};
 	if (wr->opcode == RF_WR_COMPARE_SWAP && kept->bad == RF_WC_SUCCESS)
 	{
@@ -257,8 +257,8 @@ gather_output(RfQp *qp, Gather *gather)
 		qp->control = (RfSoftFrame)
 		{
 			.magic = RF_SOFT_FRAME_MAGIC,
-			.opcode = RF_SOFT_ACK,
-			.addr = qp->executed
+				.opcode = RF_SOFT_ACK,
+				.addr = qp->executed
 		};
 		qp->control_left = sizeof(qp->control);
 	}
@@ -308,10 +308,12 @@ rf_soft_stream_send(RfQp *qp)
 		{
 			if (errno == EFAULT)
 				rf_soft_fail(qp, RF_WC_LOCAL, false);	/* payload unmapped before its completion */
+
 			/*
 			 * the peer's last messages are still unread: let the receiver reach the end
 			 */
-			else if (errno == ENOMEM || errno == ENOBUFS || errno == EAGAIN || errno == EPIPE || errno == ECONNRESET)
+			else if (errno == ENOMEM || errno == ENOBUFS || errno == EAGAIN || errno == EPIPE ||
+					 errno == ECONNRESET)
 				return;
 			else
 				connection_lost(qp);
@@ -339,8 +341,10 @@ refuse(RfQp *qp)
 	{
 		size_t		skip = 0;
 
-		add_piece(&gather, &qp->answers[qp->answers_head++ % RF_SOFT_MAX_SWAPS], sizeof(RfSoftFrame), &skip);
+		add_piece(&gather, &qp->answers[qp->answers_head++ % RF_SOFT_MAX_SWAPS],
+				  sizeof(RfSoftFrame), &skip);
 	}
+
 	/*
 	 * if it does not fit into the socket at once the peer learns of it only by the end of the
 	 * stream
@@ -353,7 +357,10 @@ refuse(RfQp *qp)
 			.addr = qp->executed + 1
 		};
 
-		*gather.iov = (struct iovec) {&nak, sizeof(nak)};
+		*gather.iov = (struct iovec)
+		{
+			&nak, sizeof(nak)
+		};
 		gather.count = 1;
 		(void) write_pieces(qp, &gather);
 	}
@@ -462,10 +469,12 @@ swap_here(RfQp *qp)
 	pthread_rwlock_rdlock(&qp->domain->lock);
 	region = rf_soft_region(qp->domain, rx->rkey, &qp->mapping_hint);
 	good = region != NULL && region->pub.rkey == rx->rkey && rx->addr % sizeof(uint64_t) == 0 &&
-		rf_soft_inside((uintptr_t) region->pub.addr, region->pub.length, rx->addr, sizeof(uint64_t)) &&
+		rf_soft_inside((uintptr_t) region->pub.addr, region->pub.length, rx->addr,
+					   sizeof(uint64_t)) &&
 		qp->answers_count < RF_SOFT_MAX_SWAPS;
 	if (good)
-		(void) atomic_compare_exchange_strong((_Atomic uint64_t *) (uintptr_t) rx->addr, &found, qp->rx_swap[1]);
+		(void) atomic_compare_exchange_strong((_Atomic uint64_t *) (uintptr_t) rx->addr, &found,
+											  qp->rx_swap[1]);
 	pthread_rwlock_unlock(&qp->domain->lock);
 	if (!good)
 	{
@@ -475,10 +484,10 @@ swap_here(RfQp *qp)
 	qp->answers[(qp->answers_head + qp->answers_count++) % RF_SOFT_MAX_SWAPS] = (RfSoftFrame)
 	{
 		.magic = RF_SOFT_FRAME_MAGIC,
-		.opcode = RF_SOFT_SWAPPED,
-		.addr = found,
-		.imm = (uint32_t) ((qp->executed + 1) >> 32),
-		.rkey = (uint32_t) (qp->executed + 1)
+			.opcode = RF_SOFT_SWAPPED,
+			.addr = found,
+			.imm = (uint32_t) ((qp->executed + 1) >> 32),
+			.rkey = (uint32_t) (qp->executed + 1)
 	};
 	return true;
 }
@@ -521,7 +530,8 @@ take_frame(RfQp *qp)
 {
 	const RfSoftFrame *rx = &qp->rx;
 
-	if (rx->magic != RF_SOFT_FRAME_MAGIC || rx->length > RF_MAX_MESSAGE || (rx->flags & ~RF_SOFT_FRAME_ACK_ME) != 0)
+	if (rx->magic != RF_SOFT_FRAME_MAGIC || rx->length > RF_MAX_MESSAGE ||
+		(rx->flags & ~RF_SOFT_FRAME_ACK_ME) != 0)
 	{
 		refuse(qp);
 		return;
@@ -616,8 +626,8 @@ take_stage(RfQp *qp)
 
 /*
  * Reads once: the rest of a payload directly to its place, and the following bytes to the stage;
- * under TLS one record at most, to one of the two. Returns recvmsg's result; *no_place: the place is
- * gone.
+ * under TLS one record at most, to one of the two. Returns recvmsg's result; *no_place: the place
+ * is gone.
  */
 static ssize_t
 read_once(RfQp *qp, size_t *asked, bool *no_place)

@@ -33,11 +33,11 @@
 #include "base/clock.h"
 #include "verbs.h"
 
-#define POLL_BATCH		64			/* completions taken by one ibv_poll_cq */
-#define RD_ATOMIC		16			/* reads and atomics in flight, at most */
-#define MIN_RNR_TIMER	12			/* 0.64 ms */
+#define POLL_BATCH		64		/* completions taken by one ibv_poll_cq */
+#define RD_ATOMIC		16		/* reads and atomics in flight, at most */
+#define MIN_RNR_TIMER	12		/* 0.64 ms */
 #define HOP_LIMIT		64
-#define FAREWELL_US		5000		/* how long qp_destroy waits until the peer has been told */
+#define FAREWELL_US		5000	/* how long qp_destroy waits until the peer has been told */
 #define BLOB_MAGIC		0x52465601	/* "RFV", version 1 */
 
 /* The blob that two queue pairs exchange. Big-endian on the wire. */
@@ -79,7 +79,8 @@ cq_create(RfDevice *device, int depth, RfError *error)
 
 	if (cq == NULL)
 	{
-		(void) rf_error(error, RF_ERROR_RESOURCES, NULL, NULL, "out of memory for a completion queue");
+		(void) rf_error(error, RF_ERROR_RESOURCES, NULL, NULL,
+						"out of memory for a completion queue");
 		return NULL;
 	}
 	pthread_mutex_init(&cq->lock, NULL);
@@ -395,9 +396,11 @@ enter_cq(RfCq *cq, RfQp *qp, RfError *error)
 		{
 			char		detail[192];
 
-			snprintf(detail, sizeof(detail), "The device's completion queues hold %d entries, %d are needed.",
+			snprintf(detail, sizeof(detail),
+					 "The device's completion queues hold %d entries, %d are needed.",
 					 cq->device->attr.max_cqe, depth);
-			ok = rf_error(error, RF_ERROR_RESOURCES, detail, "More lanes (rdma_fdw.engine_lanes) have more queues.",
+			ok = rf_error(error, RF_ERROR_RESOURCES, detail,
+						  "More lanes (rdma_fdw.engine_lanes) have more queues.",
 						  "no room in the RDMA completion queue for another peer");
 		}
 		else if (ibv_resize_cq(cq->cq, depth) != 0)
@@ -452,11 +455,10 @@ start_qp(RfQp *qp, RfError *error)
 			.max_recv_sge = 1
 		}
 	};
-	struct ibv_qp_attr attr = {
-		.qp_state = IBV_QPS_INIT,
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT,
 		.port_num = device->port,
-		.qp_access_flags = IBV_ACCESS_REMOTE_WRITE | (device->atomics ? IBV_ACCESS_REMOTE_ATOMIC : 0)
-	};
+		.qp_access_flags = IBV_ACCESS_REMOTE_WRITE |
+		(device->atomics ? IBV_ACCESS_REMOTE_ATOMIC : 0)};
 	struct ibv_pd *pd;
 
 	if (qp->cq->td != NULL)
@@ -505,7 +507,8 @@ qp_create(RfDomain *domain, RfCq *cq, const RfQpConfig *config, RfError *error)
 		config->max_wr > limit - rf_verbs_reserve(domain->device) || config->max_recv > limit)
 	{
 		(void) rf_error(error, RF_ERROR_CONFIGURATION, NULL, NULL,
-						"queue pairs of %d and %d requests were asked for, the RDMA device's limit is %d",
+						"queue pairs of %d and %d requests were asked for, the RDMA device's limit "
+						"is %d",
 						config->max_wr, config->max_recv, limit);
 		return NULL;
 	}
@@ -519,6 +522,7 @@ qp_create(RfDomain *domain, RfCq *cq, const RfQpConfig *config, RfError *error)
 	qp->domain = domain;
 	qp->context = config->context;
 	qp->max_wr = (uint32_t) config->max_wr;
+
 	/*
 	 * Used receives are posted again in batches; those of an incomplete batch are not available to
 	 * the peer.
@@ -599,10 +603,12 @@ connect_error(RfError *error, RfDevice *device, const char *step)
 {
 	char		detail[192];
 
-	snprintf(detail, sizeof(detail), "%s: %s. Device \"%s\", port %d, GID %d (%s).", step, strerror(errno),
-			 ibv_get_device_name(device->context->device), device->port, device->gid_index, device->gid_text);
+	snprintf(detail, sizeof(detail), "%s: %s. Device \"%s\", port %d, GID %d (%s).", step,
+			 strerror(errno), ibv_get_device_name(device->context->device), device->port,
+			 device->gid_index, device->gid_text);
 	return rf_error(error, RF_ERROR_CONNECTION, detail,
-					"Both nodes must reach each other through their RDMA devices: check rdma_fdw.device and "
+					"Both nodes must reach each other through their RDMA devices: check "
+					"rdma_fdw.device and "
 					"rdma_fdw.gid_index on both.",
 					"an RDMA queue pair cannot be connected to the peer");
 }
@@ -615,7 +621,8 @@ qp_number(RfQp *qp, bool *thread_domain)
 }
 
 static bool
-qp_connect(RfQp *qp, const uint8_t bytes[RF_QP_BLOB_SIZE], int sock, const RfTlsKey *key, RfError *error)
+qp_connect(RfQp *qp, const uint8_t bytes[RF_QP_BLOB_SIZE], int sock, const RfTlsKey *key,
+		   RfError *error)
 {
 	RfDevice   *device = qp->domain->device;
 	Blob		blob;
@@ -631,24 +638,27 @@ qp_connect(RfQp *qp, const uint8_t bytes[RF_QP_BLOB_SIZE], int sock, const RfTls
 	peer_rd_atomic = ntohl(blob.rd_atomic);
 	if (ntohl(blob.magic) != BLOB_MAGIC || peer_mtu < IBV_MTU_256 || peer_mtu > IBV_MTU_4096 ||
 		ntohl(blob.qpn) > 0xffffff || ntohl(blob.psn) > 0xffffff || ntohl(blob.lid) > 0xffff)
-		return rf_error(error, RF_ERROR_PROTOCOL, NULL, "Check that rdma_fdw.provider is the same on both nodes.",
+		return rf_error(error, RF_ERROR_PROTOCOL, NULL,
+						"Check that rdma_fdw.provider is the same on both nodes.",
 						"the peer's description of its RDMA queue pair is not valid");
 	if ((ntohl(blob.ethernet) != 0) != device->ethernet)
-		return rf_error(error, RF_ERROR_CONFIGURATION, NULL, "Check rdma_fdw.device and rdma_fdw.device_port on both nodes.",
+		return rf_error(error, RF_ERROR_CONFIGURATION, NULL,
+						"Check rdma_fdw.device and rdma_fdw.device_port on both nodes.",
 						"one node's RDMA device speaks Ethernet (RoCE), the other's InfiniBand");
 
 	rtr = (struct ibv_qp_attr)
 	{
 		.qp_state = IBV_QPS_RTR,
-		.path_mtu = peer_mtu < (uint32_t) device->mtu ? (enum ibv_mtu) peer_mtu : device->mtu,
-		.dest_qp_num = ntohl(blob.qpn),
-		.rq_psn = ntohl(blob.psn),
-		.max_dest_rd_atomic = (uint8_t) rd_atomic(device),
-		.min_rnr_timer = MIN_RNR_TIMER,
-		.ah_attr = {
+			.path_mtu = peer_mtu < (uint32_t) device->mtu ? (enum ibv_mtu) peer_mtu : device->mtu,
+			.dest_qp_num = ntohl(blob.qpn),
+			.rq_psn = ntohl(blob.psn),
+			.max_dest_rd_atomic = (uint8_t) rd_atomic(device),
+			.min_rnr_timer = MIN_RNR_TIMER,
+			.ah_attr =
+		{
 			.dlid = (uint16_t) ntohl(blob.lid),
-			.sl = (uint8_t) device->service_level,
-			.port_num = device->port
+				.sl = (uint8_t) device->service_level,
+				.port_num = device->port
 		}
 	};
 	/* InfiniBand needs the global address only when the peer is in another subnet. */
@@ -667,13 +677,16 @@ qp_connect(RfQp *qp, const uint8_t bytes[RF_QP_BLOB_SIZE], int sock, const RfTls
 	rts = (struct ibv_qp_attr)
 	{
 		.qp_state = IBV_QPS_RTS,
-		.sq_psn = qp->psn,
-		.timeout = (uint8_t) device->timeout,
-		.retry_cnt = (uint8_t) device->retry_count,
-		.rnr_retry = (uint8_t) device->rnr_retry,
-		.max_rd_atomic = (uint8_t) (peer_rd_atomic < rd_atomic(device) ? peer_rd_atomic : rd_atomic(device))
+			.sq_psn = qp->psn,
+			.timeout = (uint8_t) device->timeout,
+			.retry_cnt = (uint8_t) device->retry_count,
+			.rnr_retry = (uint8_t) device->rnr_retry,
+			.max_rd_atomic = (uint8_t) (peer_rd_atomic < rd_atomic(device) ?
+										peer_rd_atomic :
+										rd_atomic(device))
 	};
-	if (ibv_modify_qp(qp->qp, &rts, IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+	if (ibv_modify_qp(qp->qp, &rts,
+					  IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
 					  IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC) != 0)
 		return connect_error(error, device, "Ready to send");
 	qp->connected = true;

@@ -15,10 +15,10 @@
 
 #include "rdma_fdw/provider.h"
 
-#define RF_VERBS_RESERVE	8		/* send queue entries beyond max_wr: the marker and the farewell */
-#define MAX_QPS			4096		/* queue pairs on one completion queue */
-#define SCRATCH			256			/* work requests handed over by one ibv_post_send */
-#define RECV_BATCH		32			/* receives posted again by one ibv_post_recv */
+#define RF_VERBS_RESERVE	8	/* send queue entries beyond max_wr: the marker and the farewell */
+#define MAX_QPS			4096	/* queue pairs on one completion queue */
+#define SCRATCH			256		/* work requests handed over by one ibv_post_send */
+#define RECV_BATCH		32		/* receives posted again by one ibv_post_recv */
 
 /*
  * The device's wr_id: table slot of the queue pair, kind, low half of the ring position. In a
@@ -45,7 +45,8 @@ struct RfDevice
 	union ibv_gid gid;
 	char		gid_text[48];
 	const char *gid_type;
-	bool		ethernet;		/* RoCE: addressed by GID; else InfiniBand: by LID, and by GID across subnets */
+	bool		ethernet;		/* RoCE: addressed by GID; else InfiniBand: by LID, and by GID
+								 * across subnets */
 	enum ibv_mtu mtu;
 	uint32_t	max_message;
 	int			max_sge;
@@ -137,7 +138,10 @@ rf_verbs_count(_Atomic uint64_t *counter, uint64_t add)
 /* Under RfCq.lock: the queue pair has requests that the device never gets. (verbs.c) */
 extern void rf_verbs_list_ailing(RfQp *qp);
 
-/* Under RfCq.lock: to the error state; `first` is the status of the first of those requests. (verbs.c) */
+/*
+ * Under RfCq.lock: to the error state; `first` is the status of the first of those requests.
+ * (verbs.c)
+ */
 extern void rf_verbs_fail(RfQp *qp, RfWcStatus first);
 
 extern void rf_verbs_post(RfQp *qp, RfWr *chain);
@@ -161,7 +165,8 @@ extern struct ibv_context *rf_mlx5_open(struct ibv_device *device);
 extern void rf_mlx5_probe(RfDevice *device);
 
 /* Replaces ibv_create_qp if the device has strided entries; sets qp->keys, also on failure. */
-extern struct ibv_qp *rf_mlx5_create_qp(RfQp *qp, struct ibv_pd *pd, const struct ibv_qp_init_attr *init);
+extern struct ibv_qp *rf_mlx5_create_qp(RfQp *qp, struct ibv_pd *pd,
+										const struct ibv_qp_init_attr *init);
 extern void rf_mlx5_free_keys(RfVerbsKeys *keys);
 
 /*
@@ -184,7 +189,8 @@ extern void rf_verbs_domain_destroy(RfDomain *domain);
 extern bool rf_verbs_domain_quiet(RfDomain *domain);
 extern RfRegion *rf_verbs_region_register(RfDomain *domain, void *addr, size_t length, int fd,
 										  RfError *error);
-extern RfRegion *rf_verbs_source_register(RfDomain *domain, void *addr, size_t length, RfError *error);
+extern RfRegion *rf_verbs_source_register(RfDomain *domain, void *addr, size_t length,
+										  RfError *error);
 extern void rf_verbs_region_deregister(RfDomain *domain, RfRegion *region);
 
 #endif

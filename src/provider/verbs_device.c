@@ -55,10 +55,12 @@ memlock_error(RfError *error, size_t wanted, rlim_t limit)
 	char		detail[192];
 
 	snprintf(detail, sizeof(detail),
-			 "The server may lock %llu kB (ulimit -l); the buffers need up to %llu kB, and queues some more.",
+			 "The server may lock %llu kB (ulimit -l); the buffers need up to %llu kB, and queues "
+			 "some more.",
 			 (unsigned long long) limit / 1024, (unsigned long long) wanted / 1024);
 	return rf_error(error, RF_ERROR_RESOURCES, detail,
-					"Start the server with a higher limit: LimitMEMLOCK=infinity in its systemd unit, or memlock in "
+					"Start the server with a higher limit: LimitMEMLOCK=infinity in its systemd "
+					"unit, or memlock in "
 					"/etc/security/limits.conf. Or lower rdma_fdw.buffer_memory.",
 					"the memlock limit is too small for RDMA buffers");
 }
@@ -178,10 +180,13 @@ look_at_port(RfDevice *device, struct ibv_gid_entry *gids, int port, const RfPro
 	int			best_score = 0;
 
 	if (ibv_query_port(device->context, (uint8_t) port, &attr) != 0)
-		return rf_error(error, RF_ERROR_CONFIGURATION, NULL, "Check rdma_fdw.device and rdma_fdw.device_port.",
-						"port %d of RDMA device \"%s\" cannot be queried: %s", port, name, strerror(errno));
-	if (attr.state != IBV_PORT_ACTIVE)
 		return rf_error(error, RF_ERROR_CONFIGURATION, NULL,
+						"Check rdma_fdw.device and rdma_fdw.device_port.",
+						"port %d of RDMA device \"%s\" cannot be queried: %s", port, name,
+						strerror(errno));
+	if (attr.state != IBV_PORT_ACTIVE)
+		return rf_error(
+						error, RF_ERROR_CONFIGURATION, NULL,
 						"Bring the network interface of the device up and check its cable. " SOFT_HINT,
 						"port %d of RDMA device \"%s\" is not active but %s", port, name,
 						port_state_text(attr.state));
@@ -202,8 +207,10 @@ look_at_port(RfDevice *device, struct ibv_gid_entry *gids, int port, const RfPro
 		}
 	}
 	if (best == NULL && config->gid_index >= 0)
-		return rf_error(error, RF_ERROR_CONFIGURATION, NULL, "Set rdma_fdw.gid_index to -1 to choose by score.",
-						"port %d of RDMA device \"%s\" has no GID %d", port, name, config->gid_index);
+		return rf_error(error, RF_ERROR_CONFIGURATION, NULL,
+						"Set rdma_fdw.gid_index to -1 to choose by score.",
+						"port %d of RDMA device \"%s\" has no GID %d", port, name,
+						config->gid_index);
 	if (best == NULL)
 		return rf_error(error, RF_ERROR_CONFIGURATION, NULL,
 						"Give the network interface of the device an IP address. " SOFT_HINT,
@@ -222,7 +229,8 @@ look_at_port(RfDevice *device, struct ibv_gid_entry *gids, int port, const RfPro
 
 /* Opens one device and chooses its port. NULL with the reason in error. */
 static RfDevice *
-open_candidate(struct ibv_device *candidate, const RfProviderConfig *config, int *score, RfError *error)
+open_candidate(struct ibv_device *candidate, const RfProviderConfig *config, int *score,
+			   RfError *error)
 {
 	const char *name = ibv_get_device_name(candidate);
 	RfDevice   *device = calloc(1, sizeof(RfDevice));
@@ -230,7 +238,8 @@ open_candidate(struct ibv_device *candidate, const RfProviderConfig *config, int
 
 	*score = 0;
 	if (device == NULL || gids == NULL)
-		(void) rf_error(error, RF_ERROR_RESOURCES, NULL, NULL, "out of memory for RDMA device \"%s\"", name);
+		(void) rf_error(error, RF_ERROR_RESOURCES, NULL, NULL,
+						"out of memory for RDMA device \"%s\"", name);
 	else if (candidate->transport_type != IBV_TRANSPORT_IB)
 		(void) rf_error(error, RF_ERROR_CONFIGURATION, NULL, SOFT_HINT,
 						"RDMA device \"%s\" is neither RoCE nor InfiniBand", name);
@@ -297,12 +306,15 @@ choose_device(const RfProviderConfig *config, RfError *error)
 
 	/* If no device is usable, the last one's reason stays in error. */
 	if (!found && named)
-		(void) rf_error(error, RF_ERROR_CONFIGURATION, names[0] ? names : "This machine has no RDMA device.",
+		(void) rf_error(error, RF_ERROR_CONFIGURATION,
+						names[0] ? names : "This machine has no RDMA device.",
 						"Check rdma_fdw.device; \"rdma link\" lists the devices.",
 						"there is no RDMA device \"%s\"", config->device);
 	else if (!found)
-		(void) rf_error(error, RF_ERROR_CONFIGURATION, NULL,
-						"Load the adapter's driver and ib_uverbs; \"rdma link\" lists the devices. " SOFT_HINT,
+		(void) rf_error(
+						error, RF_ERROR_CONFIGURATION, NULL,
+						"Load the adapter's driver and ib_uverbs; \"rdma link\" lists the "
+						"devices. " SOFT_HINT,
 						"this machine has no RDMA device");
 	return best;
 }
@@ -320,7 +332,8 @@ rf_verbs_device_open(const RfProviderConfig *config, RfError *error)
 	if (config->mtu != 0 && config->mtu != 256 && config->mtu != 512 && config->mtu != 1024 &&
 		config->mtu != 2048 && config->mtu != 4096)
 	{
-		(void) rf_error(error, RF_ERROR_CONFIGURATION, "RDMA knows 256, 512, 1024, 2048 and 4096 bytes.",
+		(void) rf_error(error, RF_ERROR_CONFIGURATION,
+						"RDMA knows 256, 512, 1024, 2048 and 4096 bytes.",
 						"Set rdma_fdw.mtu to one of them, or to 0 for the port's own.",
 						"invalid RDMA MTU %d", config->mtu);
 		return NULL;
@@ -355,7 +368,9 @@ rf_verbs_device_open(const RfProviderConfig *config, RfError *error)
 	{
 		struct ibv_pd *pd = ibv_alloc_pd(device->context);
 		struct ibv_parent_domain_init_attr parent_attr = {.pd = pd,.td = td};
-		struct ibv_pd *parent = pd != NULL ? ibv_alloc_parent_domain(device->context, &parent_attr) : NULL;
+		struct ibv_pd *parent = pd != NULL ?
+			ibv_alloc_parent_domain(device->context, &parent_attr) :
+			NULL;
 
 		device->thread_domains = parent != NULL;
 		if (parent != NULL)
@@ -400,7 +415,8 @@ rf_verbs_device_caps(RfDevice *device, RfDeviceCaps *caps)
 
 	memset(caps, 0, sizeof(*caps));
 	snprintf(caps->provider, sizeof(caps->provider), "verbs");
-	snprintf(caps->device, sizeof(caps->device), "%s", ibv_get_device_name(device->context->device));
+	snprintf(caps->device, sizeof(caps->device), "%s",
+			 ibv_get_device_name(device->context->device));
 	snprintf(caps->gid, sizeof(caps->gid), "%s", device->gid_text);
 	snprintf(caps->gid_type, sizeof(caps->gid_type), "%s", device->gid_type);
 	caps->gid_index = device->gid_index;
@@ -431,7 +447,8 @@ rf_verbs_domain_create(RfDevice *device, RfError *error)
 	}
 	if (domain == NULL || domain->pd == NULL)
 	{
-		(void) rf_error(error, RF_ERROR_RESOURCES, strerror(errno), NULL, "no RDMA protection domain to be had");
+		(void) rf_error(error, RF_ERROR_RESOURCES, strerror(errno), NULL,
+						"no RDMA protection domain to be had");
 		free(domain);
 		return NULL;
 	}
@@ -476,7 +493,8 @@ register_memory(RfDomain *domain, void *addr, size_t length, unsigned int access
 	{
 		int			failure = errno;
 
-		if (failure == ENOMEM && getrlimit(RLIMIT_MEMLOCK, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY)
+		if (failure == ENOMEM && getrlimit(RLIMIT_MEMLOCK, &limit) == 0 &&
+			limit.rlim_cur != RLIM_INFINITY)
 			(void) memlock_error(error, length, limit.rlim_cur);
 		else
 			(void) rf_error(error, RF_ERROR_RESOURCES, strerror(failure), NULL,

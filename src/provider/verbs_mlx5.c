@@ -23,8 +23,8 @@
 
 #include <infiniband/mlx5dv.h>
 
-#define KEYS			32			/* of a queue pair */
-#define KEY_ENTRIES		2			/* per key: the repeated block, the repetition */
+#define KEYS			32		/* of a queue pair */
+#define KEY_ENTRIES		2		/* per key: the repeated block, the repetition */
 
 _Static_assert(KEYS >= RF_MAX_SGE, "a request may have more strided entries than there are keys");
 
@@ -35,12 +35,12 @@ _Static_assert(KEYS >= RF_MAX_SGE, "a request may have more strided entries than
 static struct
 {
 	bool		tried;
-	__typeof__(mlx5dv_is_supported) *is_supported;
-	__typeof__(mlx5dv_open_device) *open_device;
-	__typeof__(mlx5dv_create_qp) *create_qp;
-	__typeof__(mlx5dv_qp_ex_from_ibv_qp_ex) *qp_ex;
-	__typeof__(mlx5dv_create_mkey) *create_mkey;
-	__typeof__(mlx5dv_destroy_mkey) *destroy_mkey;
+				__typeof__(mlx5dv_is_supported) * is_supported;
+				__typeof__(mlx5dv_open_device) * open_device;
+				__typeof__(mlx5dv_create_qp) * create_qp;
+				__typeof__(mlx5dv_qp_ex_from_ibv_qp_ex) * qp_ex;
+				__typeof__(mlx5dv_create_mkey) * create_mkey;
+				__typeof__(mlx5dv_destroy_mkey) * destroy_mkey;
 }			lib;
 
 typedef struct Key
@@ -80,8 +80,8 @@ load(void)
 	lib.create_qp = (__typeof__(lib.create_qp)) dlsym(handle, "mlx5dv_create_qp");
 	lib.qp_ex = (__typeof__(lib.qp_ex)) dlsym(handle, "mlx5dv_qp_ex_from_ibv_qp_ex");
 	lib.create_mkey = (__typeof__(lib.create_mkey)) dlsym(handle, "mlx5dv_create_mkey");
-	if (lib.is_supported != NULL && lib.open_device != NULL && lib.create_qp != NULL && lib.qp_ex != NULL &&
-		lib.create_mkey != NULL)
+	if (lib.is_supported != NULL && lib.open_device != NULL && lib.create_qp != NULL &&
+		lib.qp_ex != NULL && lib.create_mkey != NULL)
 		lib.destroy_mkey = (__typeof__(lib.destroy_mkey)) dlsym(handle, "mlx5dv_destroy_mkey");
 	return lib.destroy_mkey != NULL;
 }
@@ -109,16 +109,20 @@ static struct ibv_qp *
 make_qp(RfDevice *device, struct ibv_pd *pd, const struct ibv_qp_init_attr *plain)
 {
 	struct ibv_qp_init_attr_ex attr = {
-		.send_cq = plain->send_cq, .recv_cq = plain->recv_cq, .cap = plain->cap, .qp_type = plain->qp_type,
-		.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS, .pd = pd,
-		.send_ops_flags = IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM | IBV_QP_EX_WITH_SEND |
-		IBV_QP_EX_WITH_LOCAL_INV | (device->atomics ? IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP : 0)
-	};
+		.send_cq = plain->send_cq,
+		.recv_cq = plain->recv_cq,
+		.cap = plain->cap,
+		.qp_type = plain->qp_type,
+		.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
+		.pd = pd,
+		.send_ops_flags = IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM |
+			IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_LOCAL_INV |
+	(device->atomics ? IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP : 0)};
 	struct mlx5dv_qp_init_attr dv = {
-		.comp_mask = MLX5DV_QP_INIT_ATTR_MASK_QP_CREATE_FLAGS | MLX5DV_QP_INIT_ATTR_MASK_SEND_OPS_FLAGS,
+		.comp_mask = MLX5DV_QP_INIT_ATTR_MASK_QP_CREATE_FLAGS |
+			MLX5DV_QP_INIT_ATTR_MASK_SEND_OPS_FLAGS,
 		.create_flags = MLX5DV_QP_CREATE_DISABLE_SCATTER_TO_CQE,	/* indirect keys need it */
-		.send_ops_flags = MLX5DV_QP_EX_WITH_MR_INTERLEAVED
-	};
+	.send_ops_flags = MLX5DV_QP_EX_WITH_MR_INTERLEAVED};
 
 	/* For each key that is out: its invalidation, and its layout, which is inline data. */
 	attr.cap.max_send_wr += 2 * KEYS;
@@ -140,10 +144,13 @@ rf_mlx5_probe(RfDevice *device)
 	cq = ibv_create_cq(device->context, 1, NULL, NULL, 0);
 	if (pd != NULL && cq != NULL)
 	{
-		struct ibv_qp_init_attr attr = {
-			.send_cq = cq, .recv_cq = cq, .qp_type = IBV_QPT_RC,
-			.cap = {.max_send_wr = 1, .max_recv_wr = 1, .max_send_sge = (uint32_t) device->max_sge, .max_recv_sge = 1}
-		};
+		struct ibv_qp_init_attr attr = {.send_cq = cq,
+			.recv_cq = cq,
+			.qp_type = IBV_QPT_RC,
+			.cap = {.max_send_wr = 1,
+				.max_recv_wr = 1,
+				.max_send_sge = (uint32_t) device->max_sge,
+		.max_recv_sge = 1}};
 
 		/* Fails if the context was not opened for it, or if the device or its firmware lacks it. */
 		key = make_key(pd);
@@ -216,16 +223,24 @@ rf_mlx5_entries(RfQp *qp, const RfWr *wr, uint64_t position)
 			return NULL;
 	}
 	for (int i = 0; i < wr->num_sge; i++)
-		sges[i] = (struct ibv_sge) {(uintptr_t) wr->sge[i].addr, wr->sge[i].length, wr->sge[i].lkey};
+		sges[i] = (struct ibv_sge)
+	{
+		(uintptr_t) wr->sge[i].addr, wr->sge[i].length,
+			wr->sge[i].lkey
+	};
 	for (int i = 0; i < wr->num_strided; i++)
 	{
 		const RfStrided *strided = &wr->strided[i];
 		struct ibv_sge *sge = &sges[strided->entry];
 		int			number = (int) (keys->taken++ % KEYS);
 
-		keys->layouts[number] = (struct mlx5dv_mr_interleaved) {
-			.addr = sge->addr, .bytes_count = strided->element, .bytes_skip = strided->stride - strided->element,
-			.lkey = sge->lkey
+		keys->layouts[number] = (struct mlx5dv_mr_interleaved)
+		{
+			.addr = sge->addr,
+				.bytes_count = strided->element,
+				.bytes_skip = strided->stride -
+				strided->element,
+				.lkey = sge->lkey
 		};
 		keys->repeats[number] = sge->length / strided->element;
 		keys->keys[number].position = position;
@@ -256,12 +271,14 @@ rf_mlx5_configure(RfQp *qp, uint64_t first)
 			ibv_wr_local_inv(keys->qp, key->mkey->rkey);
 		}
 		key->has_layout = true;
+
 		/*
 		 * The layout is in the request; local reads need no access right; later requests wait for
 		 * it.
 		 */
 		keys->qp->wr_flags = IBV_SEND_INLINE;
-		mlx5dv_wr_mr_interleaved(keys->dv, key->mkey, 0, keys->repeats[number], 1, &keys->layouts[number]);
+		mlx5dv_wr_mr_interleaved(keys->dv, key->mkey, 0, keys->repeats[number], 1,
+								 &keys->layouts[number]);
 	}
 	return ibv_wr_complete(keys->qp) == 0;
 }

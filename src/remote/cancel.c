@@ -54,7 +54,8 @@ rf_session_cancel_start(RfSession *session)
 static bool
 under_way(const RfSession *session)
 {
-	return session->cancel->status != PGRES_POLLING_OK && session->cancel->status != PGRES_POLLING_FAILED;
+	return session->cancel->status != PGRES_POLLING_OK &&
+		session->cancel->status != PGRES_POLLING_FAILED;
 }
 
 static void
@@ -214,5 +215,6 @@ bool
 rf_session_cancel(RfSession *session, int timeout_ms)
 {
 	rf_session_cancel_start(session);
-	return rf_session_cancel_finish(session, TimestampTzPlusMilliseconds(GetCurrentTimestamp(), timeout_ms));
+	return rf_session_cancel_finish(session,
+									TimestampTzPlusMilliseconds(GetCurrentTimestamp(), timeout_ms));
 }

@@ -18,7 +18,8 @@
 struct RfCommand
 {
 	RfSession  *session;
-	uint32		connection;		/* of the session's connections, the one that `name` is prepared on; 0: none */
+	uint32		connection;		/* of the session's connections, the one that `name` is prepared
+								 * on; 0: none */
 	char	   *sql;
 	int			param_count;
 	bool		writes;
@@ -44,7 +45,8 @@ command_gone(void *arg)
 	MemoryContext caller;
 
 	rf_pipeline_clear(&command->pipeline);
-	if (command->connection == 0 || session->conn == NULL || command->connection != session->connection_count)
+	if (command->connection == 0 || session->conn == NULL ||
+		command->connection != session->connection_count)
 		return;
 	caller = MemoryContextSwitchTo(TopMemoryContext);
 	session->garbage = lappend(session->garbage, pstrdup(command->name));
@@ -126,7 +128,8 @@ rf_command_send(RfCommand *command, const char *const *values)
 	if (command->before != NULL)
 	{
 		command->pipeline.before++;
-		sent = sent && PQsendQueryParams(conn, command->before, 1, NULL, values, NULL, NULL, 0) == 1;
+		sent = sent &&
+			PQsendQueryParams(conn, command->before, 1, NULL, values, NULL, NULL, 0) == 1;
 	}
 	if (!command->used || session->shared)
 		sent = sent && PQsendQueryParams(conn, command->sql, command->param_count, NULL,
@@ -136,11 +139,13 @@ rf_command_send(RfCommand *command, const char *const *values)
 		command->preparing = command->connection != session->connection_count;
 		if (command->preparing)
 		{
-			snprintf(command->name, sizeof(command->name), "rdma_fdw_s%u", ++session->statement_count);
+			snprintf(command->name, sizeof(command->name), "rdma_fdw_s%u",
+					 ++session->statement_count);
 			command->pipeline.before++;
 			sent = sent && PQsendPrepare(conn, command->name, command->sql, 0, NULL) == 1;
 		}
-		sent = sent && PQsendQueryPrepared(conn, command->name, command->param_count, values, NULL, NULL, 0) == 1;
+		sent = sent && PQsendQueryPrepared(conn, command->name, command->param_count, values, NULL,
+										   NULL, 0) == 1;
 	}
 	command->used = true;
 	rf_pipeline_send(session, sent);

@@ -8,14 +8,15 @@
  *	   along, is flushed whatever synchronous_commit says: that is the decision;
  *	3. after it they commit what they have prepared.
  *
- * In 3 it is in the gate (gate.c), so that no statement has snapshots of before on one node and of after
- * on another. From 2 on if something was written here, as a statement that enters later has a snapshot
- * of here from before; else others do not wait for the flush. Nodes that commit one by one
+ * In 3 it is in the gate (gate.c), so that no statement has snapshots of before on one node and of
+ * after on another. From 2 on if something was written here, as a statement that enters later has a
+ * snapshot of here from before; else others do not wait for the flush. Nodes that commit one by one
  * (rdma_fdw.commit = best_effort) do so in the gate, too.
  *
  * An error before 2 is done rolls all back. From then on nothing raises an error: a node that does
- * not answer in time is left to the resolver, with a warning. What a crash leaves is its, too; a part
- * that is prepared is committed if its row is there and its backend is not, and else rolled back.
+ * not answer in time is left to the resolver, with a warning. What a crash leaves is its, too; a
+ * part that is prepared is committed if its row is there and its backend is not, and else rolled
+ * back.
  */
 #include "postgres.h"
 
@@ -36,7 +37,9 @@
 #include "gate.h"
 #include "session.h"
 
-/* How long nodes may take to commit what they have prepared before they are left to the resolver. */
+/*
+ * How long nodes may take to commit what they have prepared before they are left to the resolver.
+ */
 #define RF_COMMIT_TIMEOUT_MS	10000
 #define RF_COMMIT_LOOK_MS		500 /* a cancel may come between a look and a sleep */
 
@@ -291,8 +294,8 @@ enter_gate(void)
 }
 
 /*
- * The same after the local commit. Who waits there takes no cancel request, and no deadlock is possible:
- * nobody in the gate waits for a lock. lock_timeout is for what can still fail.
+ * The same after the local commit. Who waits there takes no cancel request, and no deadlock is
+ * possible: nobody in the gate waits for a lock. lock_timeout is for what can still fail.
  */
 static void
 enter_gate_decided(void)
@@ -476,20 +479,23 @@ rf_commit_finish(bool commit)
 	{
 		if (session->part == RF_PART_NONE)
 			continue;
-		rf_commit_unresolved(session->serverid, session->userid, session->cluster, session->gid, commit);
+		rf_commit_unresolved(session->serverid, session->userid, session->cluster, session->gid,
+							 commit);
 		session->part = RF_PART_NONE;
 		if (commit)
 			ereport(WARNING,
 					(errmsg("the transaction has committed, and server \"%s\" has not confirmed that",
 							session->server_name),
 					 errdetail("It is prepared there as \"%s\".", session->gid),
-					 errhint("It will be committed there in the background. See rdma.transactions.")));
+					 errhint("It will be committed there in the background. See "
+							 "rdma.transactions.")));
 		else
 			ereport(WARNING,
 					(errmsg("the transaction was rolled back, and server \"%s\" has not confirmed that",
 							session->server_name),
 					 errdetail("It may be prepared there as \"%s\".", session->gid),
-					 errhint("It will be rolled back there in the background. See rdma.transactions.")));
+					 errhint("It will be rolled back there in the background. See "
+							 "rdma.transactions.")));
 	}
 	if (commit && part_count > 0)
 		rf_step("commit_left", 0);

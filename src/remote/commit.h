@@ -24,8 +24,9 @@
 #define RF_GID_SIZE		128		/* PostgreSQL allows 200 */
 
 /*
- * The name of one node's part of a transaction. Never used again: `life` is new whenever shared memory
- * is, `number` counts within one. The database is part of it because several may share nodes.
+ * The name of one node's part of a transaction. Never used again: `life` is new whenever shared
+ * memory is, `number` counts within one. The database is part of it because several may share
+ * nodes.
  */
 typedef struct RfGid
 {
@@ -36,7 +37,7 @@ typedef struct RfGid
 	uint32		part;			/* of its nodes, from 1 */
 } RfGid;
 
-extern void rf_gid_print(const RfGid *gid, char *text);	/* RF_GID_SIZE bytes */
+extern void rf_gid_print(const RfGid *gid, char *text); /* RF_GID_SIZE bytes */
 
 /* Is it one of this database of this cluster, of whatever life? Else *gid is undefined. */
 extern bool rf_gid_parse(const char *text, RfGid *gid);
@@ -47,8 +48,8 @@ extern char *rf_gid_prefix(void);
 /* ---------- shared memory (commit_state.c) ---------- */
 
 /*
- * A part that its backend could not finish. Written by backends under the lock, and by the resolver,
- * which also takes it away when it is finished.
+ * A part that its backend could not finish. Written by backends under the lock, and by the
+ * resolver, which also takes it away when it is finished.
  */
 typedef struct RfUnresolved
 {
@@ -66,8 +67,8 @@ typedef struct RfUnresolved
 extern bool rf_commit_available(void);
 
 /*
- * Begin: a new number, and its transaction counts as active until rf_commit_end. Raises an ERROR when
- * there is no room for another database.
+ * Begin: a new number, and its transaction counts as active until rf_commit_end. Raises an ERROR
+ * when there is no room for another database.
  */
 extern uint64 rf_commit_begin(void);
 extern uint64 rf_commit_life(void);
@@ -75,7 +76,8 @@ extern TimestampTz rf_commit_life_start(void);
 
 /* None of these raises an error; they are called when nothing may fail any more. */
 extern void rf_commit_written(void);	/* rows of this database are there to be removed */
-extern void rf_commit_unresolved(Oid serverid, Oid userid, uint64 node, const char *gid, bool commit);
+extern void rf_commit_unresolved(Oid serverid, Oid userid, uint64 node, const char *gid,
+								 bool commit);
 extern void rf_commit_end(void);
 
 /* Is the backend that has it still at it? `gid` is of this life. */
@@ -89,8 +91,8 @@ extern void rf_commit_resolved(const char *gid);
 extern void rf_commit_problem(const RfUnresolved *part, const char *problem);
 
 /*
- * Has a transaction of any database committed, and is not finished on one of these nodes? The gate keeps
- * others from becoming so.
+ * Has a transaction of any database committed, and is not finished on one of these nodes? The gate
+ * keeps others from becoming so.
  */
 extern bool rf_commit_in_doubt_on(const uint64 *nodes, int count);
 
@@ -117,7 +119,8 @@ extern bool rf_commit_is_unresolved(Oid database);
 /* The database is gone, and so is what was known of it. */
 extern void rf_commit_forget_database(Oid database);
 
-extern void rf_commit_launcher(bool here);	/* this process is told when there is more to do; or no more */
+extern void rf_commit_launcher(bool here);	/* this process is told when there is more to do; or no
+											 * more */
 extern int	rf_commit_work(RfCommitWork **list);
 extern void rf_commit_ask_all(Oid database);
 
@@ -143,8 +146,8 @@ extern void rf_decision_write(Oid table, const RfDecision *decisions, int count)
 extern int	rf_decision_read(RfDecision **decisions);
 
 /*
- * Deletes rows by GID. Needs rf_decision_lock, which has one process at a time remove rows until the
- * end of the transaction; false: another one does.
+ * Deletes rows by GID. Needs rf_decision_lock, which has one process at a time remove rows until
+ * the end of the transaction; false: another one does.
  */
 extern bool rf_decision_lock(void);
 extern void rf_decision_delete(const char *const *gids, int count);
@@ -167,7 +170,9 @@ extern void rf_commit_before(void);
 /* After it: prepared ones are committed. Raises nothing. */
 extern void rf_commit_after(void);
 
-/* Does the answer to ROLLBACK PREPARED say that nothing is prepared any more? NULL: there was none. */
+/*
+ * Does the answer to ROLLBACK PREPARED say that nothing is prepared any more? NULL: there was none.
+ */
 extern bool rf_commit_rolled_back(const PGresult *result);
 
 /* The end of the local transaction: what is not finished is left to the resolver. */
@@ -177,15 +182,15 @@ extern void rf_commit_finish(bool commit);
 
 /*
  * Finishes on the session's node what transactions of this database left there, as far as its role
- * may, and removes their rows. Needs rf_decision_lock. Raises an ERROR when the node cannot be asked;
- * notes what has to be looked at again. Returns how many it finished.
+ * may, and removes their rows. Needs rf_decision_lock. Raises an ERROR when the node cannot be
+ * asked; notes what has to be looked at again. Returns how many it finished.
  */
 extern int	rf_recover_node(RfSession *session, Oid serverid, Oid userid);
 
 /*
- * Removes the rows of a server, or of a user mapping, that is gone. It could only be dropped because
- * nothing of it was in doubt, so they are of finished transactions, which a crash kept from going.
- * Needs rf_decision_lock.
+ * Removes the rows of a server, or of a user mapping, that is gone. It could only be dropped
+ * because nothing of it was in doubt, so they are of finished transactions, which a crash kept from
+ * going. Needs rf_decision_lock.
  */
 extern void rf_recover_gone(Oid serverid, Oid userid);
 

@@ -1,12 +1,13 @@
 /*
  * commit_state.c - atomic commit: what backends and the resolver tell each other in shared memory.
  *
- * Who commits now, which parts were left unfinished, and which databases have something to do. All of
- * it but the numbers of active transactions is under one lock, which is held for some hundred
+ * Who commits now, which parts were left unfinished, and which databases have something to do. All
+ * of it but the numbers of active transactions is under one lock, which is held for some hundred
  * instructions. A crash restart empties it and begins another life; what was going on then is found
  * in the tables and on the nodes, because every database is asked once after a start.
  *
- * When there is no room for another unfinished part it is left out, and all nodes are asked instead.
+ * When there is no room for another unfinished part it is left out, and all nodes are asked
+ * instead.
  */
 #include "postgres.h"
 
@@ -44,9 +45,9 @@ typedef struct RfCommitShared
 
 	/*
 	 * By process: the number of the transaction whose parts it prepares, commits or rolls back; 0:
-	 * none. Written by that process alone: set before the first part is prepared, cleared after the
-	 * last is finished or in `unresolved`. The resolver reads it without the lock. Who finds a part
-	 * prepared first, then its number gone, and then looks for the row, finds the row if the
+	 * none. Written by that process alone: set before the first part is prepared, cleared after
+	 * the last is finished or in `unresolved`. The resolver reads it without the lock. Who finds a
+	 * part prepared first, then its number gone, and then looks for the row, finds the row if the
 	 * transaction has committed.
 	 */
 	pg_atomic_uint64 active[FLEXIBLE_ARRAY_MEMBER];
@@ -58,7 +59,8 @@ static bool exit_registered = false;
 static Size
 state_size(void)
 {
-	return add_size(offsetof(RfCommitShared, active), mul_size(MaxBackends, sizeof(pg_atomic_uint64)));
+	return add_size(offsetof(RfCommitShared, active),
+					mul_size(MaxBackends, sizeof(pg_atomic_uint64)));
 }
 
 void
@@ -383,8 +385,8 @@ rf_commit_asked(Oid serverid, Oid userid, bool gone)
 	{
 		RfUnresolved *part = &state->unresolved[i];
 
-		if (part->database == MyDatabaseId && part->serverid == serverid && part->userid == userid &&
-			(gone || part->gid[0] == '\0'))
+		if (part->database == MyDatabaseId && part->serverid == serverid &&
+			part->userid == userid && (gone || part->gid[0] == '\0'))
 			*part = state->unresolved[--state->unresolved_count];
 		else
 			i++;

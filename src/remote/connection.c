@@ -51,7 +51,8 @@ rf_session_get(UserMapping *user, bool in_transaction)
 	if (session->conn == NULL)
 		connect_session(session, user);
 	else
-		rf_credentials_check_session(session, user);	/* it may have been made for another user of a mapping for PUBLIC */
+		rf_credentials_check_session(session, user);	/* it may have been made for another user
+														 * of a mapping for PUBLIC */
 
 	session->userid = user->userid;
 	session->transactional = in_transaction || session->depth > 0;
@@ -79,12 +80,12 @@ typedef enum Suitability
 static Oid
 mapping_id(Oid userid, Oid serverid)
 {
-	Oid			umid = GetSysCacheOid2(USERMAPPINGUSERSERVER, Anum_pg_user_mapping_oid, ObjectIdGetDatum(userid),
-									   ObjectIdGetDatum(serverid));
+	Oid			umid = GetSysCacheOid2(USERMAPPINGUSERSERVER, Anum_pg_user_mapping_oid,
+									   ObjectIdGetDatum(userid), ObjectIdGetDatum(serverid));
 
 	if (!OidIsValid(umid))
-		umid = GetSysCacheOid2(USERMAPPINGUSERSERVER, Anum_pg_user_mapping_oid, ObjectIdGetDatum(InvalidOid),
-							   ObjectIdGetDatum(serverid));
+		umid = GetSysCacheOid2(USERMAPPINGUSERSERVER, Anum_pg_user_mapping_oid,
+							   ObjectIdGetDatum(InvalidOid), ObjectIdGetDatum(serverid));
 	return umid;
 }
 
@@ -101,7 +102,8 @@ suitability(Oid userid, Oid serverid)
 		return session->reads_copies ? READS_COPIES : IN_USE;
 	if (session->conn != NULL && !session->broken && PQstatus(session->conn) == CONNECTION_OK)
 		return CONNECTED;
-	if (session->lost_at != 0 && !TimestampDifferenceExceeds(session->lost_at, GetCurrentTimestamp(), LOST_MS))
+	if (session->lost_at != 0 &&
+		!TimestampDifferenceExceeds(session->lost_at, GetCurrentTimestamp(), LOST_MS))
 		return LOST;
 	return NOT_CONNECTED;
 }
@@ -109,7 +111,8 @@ suitability(Oid userid, Oid serverid)
 static bool
 is_connection_error(int code)
 {
-	return ERRCODE_TO_CATEGORY(code) == ERRCODE_CONNECTION_EXCEPTION && code != ERRCODE_PROTOCOL_VIOLATION;
+	return ERRCODE_TO_CATEGORY(code) == ERRCODE_CONNECTION_EXCEPTION &&
+		code != ERRCODE_PROTOCOL_VIOLATION;
 }
 
 RfSession *
@@ -192,7 +195,8 @@ rf_session_get_any(uint64 statement, Oid userid, List *servers, UserMapping **us
 
 		for (int i = 0; i < count; i++)
 		{
-			Suitability other = failed[i] ? NO_MAPPING : suitability(userid, list_nth_oid(servers, i));
+			Suitability other = failed[i] ? NO_MAPPING :
+				suitability(userid, list_nth_oid(servers, i));
 
 			if (other < suits)
 			{
@@ -254,7 +258,8 @@ connect_session(RfSession *session, UserMapping *user)
 	ForeignServer *server = GetForeignServer(user->serverid);
 	const char **keywords;
 	const char **values;
-	int			room = list_length(server->options) + list_length(user->options) + 4 + RF_CREDENTIAL_OPTIONS;
+	int			room = list_length(server->options) + list_length(user->options) + 4 +
+		RF_CREDENTIAL_OPTIONS;
 	int			n;
 	ListCell   *lc;
 	const char *host;
@@ -265,7 +270,8 @@ connect_session(RfSession *session, UserMapping *user)
 	session->server_name = NULL;
 	session->server_name = MemoryContextStrdup(TopMemoryContext, server->servername);
 	session->serverid = server->serverid;
-	session->server_hash = GetSysCacheHashValue1(FOREIGNSERVEROID, ObjectIdGetDatum(server->serverid));
+	session->server_hash = GetSysCacheHashValue1(FOREIGNSERVEROID,
+												 ObjectIdGetDatum(server->serverid));
 	session->mapping_hash = GetSysCacheHashValue1(USERMAPPINGOID, ObjectIdGetDatum(user->umid));
 	session->keep = true;
 	session->parallel_commit = true;
@@ -327,7 +333,8 @@ connect_session(RfSession *session, UserMapping *user)
 		rf_session_pin_settings(session);
 		if (!session->shared)
 		{
-			RfWaitingSession mine = {session->cluster, PQbackendPID(session->conn), server->serverid, user->userid};
+			RfWaitingSession mine = {session->cluster, PQbackendPID(session->conn),
+			server->serverid, user->userid};
 
 			rf_waiting_connected(&mine);
 		}
@@ -362,7 +369,8 @@ connect_deadline(const char **keywords, const char **values)
 	}
 	if (seconds <= 0)
 		return 0;
-	return TimestampTzPlusMilliseconds(GetCurrentTimestamp(), (int64) Max(seconds, 2) * 1000 * hosts);
+	return TimestampTzPlusMilliseconds(GetCurrentTimestamp(),
+									   (int64) Max(seconds, 2) * 1000 * hosts);
 }
 
 /* libpq's steps of connecting, driven from here so that interrupts are not blocked. */
@@ -375,7 +383,8 @@ drive_connect(PGconn *conn, const char *name, TimestampTz deadline)
 	if (wait_event == 0)
 		wait_event = rf_wait_event_new("RdmaFdwConnect");
 
-	while (PQstatus(conn) != CONNECTION_BAD && status != PGRES_POLLING_OK && status != PGRES_POLLING_FAILED)
+	while (PQstatus(conn) != CONNECTION_BAD && status != PGRES_POLLING_OK &&
+		   status != PGRES_POLLING_FAILED)
 	{
 		int			events = WL_LATCH_SET | WL_EXIT_ON_PM_DEATH;
 		long		timeout = -1;

@@ -108,7 +108,8 @@ disconnect(Oid serverid)
 			continue;
 		if (in_use(session))
 			ereport(WARNING,
-					(errmsg("cannot close connection for server \"%s\" because it is still in use", session->server_name)));
+					(errmsg("cannot close connection for server \"%s\" because it is still in use",
+							session->server_name)));
 		else
 		{
 			rf_session_disconnect(session);

@@ -15,8 +15,8 @@
 #include "common/base64.h"
 #endif
 /*
- * The headers of Kerberos that come with libpq-be.h may not be installed. The layout does not change
- * without them.
+ * The headers of Kerberos that come with libpq-be.h may not be installed. The layout does not
+ * change without them.
  */
 #if PG_VERSION_NUM >= 160000 && defined(ENABLE_GSS)
 #define HAVE_GSS_DELEGATION
@@ -29,7 +29,7 @@
 #include "session.h"
 
 #ifdef HAVE_GSS_DELEGATION
-extern bool be_gssapi_get_delegation(Port *port);
+extern bool be_gssapi_get_delegation(Port * port);
 #endif
 
 #if PG_VERSION_NUM >= 160000
@@ -88,7 +88,8 @@ passes_scram(ForeignServer *server, UserMapping *user)
 
 	if (option == NULL)
 		option = rf_option_find(user->options, "use_scram_passthrough");
-	return option != NULL && defGetBoolean(option) && MyProcPort != NULL && MyProcPort->has_scram_keys;
+	return option != NULL && defGetBoolean(option) && MyProcPort != NULL &&
+		MyProcPort->has_scram_keys;
 #else
 	return false;
 #endif
@@ -108,7 +109,8 @@ encoded_key(const uint8 *key, int length)
 #endif
 
 int
-rf_credentials_options(ForeignServer *server, UserMapping *user, const char **keywords, const char **values)
+rf_credentials_options(ForeignServer *server, UserMapping *user, const char **keywords,
+					   const char **values)
 {
 	int			n = 0;
 
@@ -131,7 +133,8 @@ rf_credentials_options(ForeignServer *server, UserMapping *user, const char **ke
 void
 rf_credentials_check(ForeignServer *server, UserMapping *user)
 {
-	if (nothing_required(user) || password_given(user) || has_delegated_ticket() || passes_scram(server, user))
+	if (nothing_required(user) || password_given(user) || has_delegated_ticket() ||
+		passes_scram(server, user))
 		return;
 	ereport(ERROR,
 			(errcode(ERRCODE_S_R_E_PROHIBITED_SQL_STATEMENT_ATTEMPTED),
@@ -158,7 +161,7 @@ rf_credentials_check_session(RfSession *session, UserMapping *user)
 		return;
 	ereport(ERROR,
 			(errcode(ERRCODE_S_R_E_PROHIBITED_SQL_STATEMENT_ATTEMPTED),
-			 errmsg(REQUIRED),
-			 errdetail(NOT_REQUESTED),
-			 errhint("Target server's authentication method must be changed or password_required=false set in the user mapping attributes.")));
+			 errmsg(REQUIRED), errdetail(NOT_REQUESTED),
+			 errhint("Target server's authentication method must be changed or "
+					 "password_required=false set in the user mapping attributes.")));
 }

@@ -45,7 +45,8 @@
 /* pid 0: a prepared transaction, which waits for nothing */
 #define EDGES_SQL \
 	"SELECT w.pid, b.pid FROM (SELECT DISTINCT pid FROM pg_catalog.pg_locks WHERE NOT granted) w," \
-	" pg_catalog.unnest(pg_catalog.pg_blocking_pids(w.pid)) b(pid) WHERE b.pid OPERATOR(pg_catalog.>) 0"
+	" pg_catalog.unnest(pg_catalog.pg_blocking_pids(w.pid)) b(pid) WHERE b.pid " \
+	"OPERATOR(pg_catalog.>) 0"
 
 PGDLLEXPORT void rf_deadlock_worker_main(Datum arg);
 
@@ -284,8 +285,8 @@ find_victim(const Graph *graph, List **way)
 		List	   *gone = NIL;
 
 		*way = NIL;
-		if (rf_waiting_is_long(&graph->waiters[i]) && find_way(graph, process, process, &gone, way) &&
-			is_distributed(*way))
+		if (rf_waiting_is_long(&graph->waiters[i]) &&
+			find_way(graph, process, process, &gone, way) && is_distributed(*way))
 			return youngest(graph, *way);
 	}
 	return NULL;
@@ -470,8 +471,8 @@ rf_deadlock_worker_main(Datum arg)
 		}
 		if (anybody)
 			used = GetCurrentTimestamp();
-		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, RF_DEADLOCK_LOOK_MS,
-						 PG_WAIT_EXTENSION);
+		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
+						 RF_DEADLOCK_LOOK_MS, PG_WAIT_EXTENSION);
 		ResetLatch(MyLatch);
 		CHECK_FOR_INTERRUPTS();
 	}

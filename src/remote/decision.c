@@ -136,7 +136,8 @@ rf_decision_delete(const char *const *gids, int count)
 	while ((tuple = heap_getnext(scan, ForwardScanDirection)) != NULL)
 	{
 		bool		isnull;
-		Datum		value = heap_getattr(tuple, COLUMN_GID + 1, RelationGetDescr(relation), &isnull);
+		Datum		value = heap_getattr(tuple, COLUMN_GID + 1, RelationGetDescr(relation),
+										 &isnull);
 		char	   *gid = TextDatumGetCString(value);
 
 		if (bsearch(&gid, sorted, count, sizeof(char *), compare_gids) != NULL)

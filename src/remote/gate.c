@@ -39,7 +39,7 @@ typedef struct GateShared
 	pg_atomic_uint64 renewed;
 } GateShared;
 
-static GateShared *gate = NULL;	/* NULL: the library was not preloaded */
+static GateShared *gate = NULL; /* NULL: the library was not preloaded */
 
 static const LOCKMODE modes[2] = {RowExclusiveLock, ShareLock};
 
@@ -87,8 +87,9 @@ rf_gate_reserve(void)
 	LOCKTAG		tag;
 
 	/*
-	 * A mode that is at odds with none of the gate's keeps the shared entries of the tag and of this
-	 * process until the transaction ends. An attempt leaves private memory for the other one free.
+	 * A mode that is at odds with none of the gate's keeps the shared entries of the tag and of
+	 * this process until the transaction ends. An attempt leaves private memory for the other one
+	 * free.
 	 */
 	set_tag(&tag);
 	(void) LockAcquire(&tag, AccessShareLock, false, false);

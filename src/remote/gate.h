@@ -1,9 +1,10 @@
 /*
  * gate.h - what lets several nodes be seen as one database (gate.c).
  *
- * A commit on several nodes happens on one after the other, and so do the snapshots of a statement that
- * reads them. The gate keeps the two apart: many commits may be inside at the same time, or many that
- * take snapshots, never both. It is one for all databases of this cluster, as they may share nodes.
+ * A commit on several nodes happens on one after the other, and so do the snapshots of a statement
+ * that reads them. The gate keeps the two apart: many commits may be inside at the same time, or
+ * many that take snapshots, never both. It is one for all databases of this cluster, as they may
+ * share nodes.
  *
  * Nothing that may wait for a row runs inside: who has locked the row may be waiting outside.
  */
@@ -19,28 +20,29 @@ typedef enum RfGateSide
 } RfGateSide;
 
 /*
- * Waits, interruptibly, until nobody of the other side is inside; in the order of arrival. Left at the
- * end of the (sub)transaction at the latest. Entering to commit counts a commit.
+ * Waits, interruptibly, until nobody of the other side is inside; in the order of arrival. Left at
+ * the end of the (sub)transaction at the latest. Entering to commit counts a commit.
  */
 extern void rf_gate_enter(RfGateSide side);
 extern void rf_gate_leave(RfGateSide side);
 
 /*
- * Before the local commit, by who will enter to commit when that is done, where an error would be fatal:
- * what entering needs is there then, so that it does not fail.
+ * Before the local commit, by who will enter to commit when that is done, where an error would be
+ * fatal: what entering needs is there then, so that it does not fail.
  */
 extern void rf_gate_reserve(void);
 
 /*
- * For a commit on one node alone: nobody takes snapshots when it begins. It need not be inside until its
- * end: whoever comes in meanwhile sees it or does not, and no later commit begins before the snapshots
- * are all taken.
+ * For a commit on one node alone: nobody takes snapshots when it begins. It need not be inside
+ * until its end: whoever comes in meanwhile sees it or does not, and no later commit begins before
+ * the snapshots are all taken.
  */
 extern void rf_gate_pass(void);
 
 /*
- * The number of times that a commit on nodes has begun, or one on several has come to its end. Snapshots
- * of which the first was taken after it was read, and the last in the gate while it is the same, are one.
+ * The number of times that a commit on nodes has begun, or one on several has come to its end.
+ * Snapshots of which the first was taken after it was read, and the last in the gate while it is
+ * the same, are one.
  */
 extern uint64 rf_gate_count(void);
 

@@ -51,8 +51,8 @@ rf_link_observe(RfStream *stream)
 	uint64		known;
 	RfPeer	   *peer;
 
-	if (bytes < LINK_MIN_BYTES || stream->reader != NULL || INSTR_TIME_IS_ZERO(stream->first_time) ||
-		flow->peer < 0 || flow->peer >= RF_MAX_PEERS)
+	if (bytes < LINK_MIN_BYTES || stream->reader != NULL ||
+		INSTR_TIME_IS_ZERO(stream->first_time) || flow->peer < 0 || flow->peer >= RF_MAX_PEERS)
 		return;
 	INSTR_TIME_SET_CURRENT(now);
 	INSTR_TIME_SUBTRACT(now, stream->first_time);
@@ -133,7 +133,8 @@ find_peer(ForeignServer *server)
 static uint64
 stepped(uint64 bandwidth)
 {
-	return bandwidth == 0 || bandwidth > UINT64_C(1) << 62 ? bandwidth : pg_nextpower2_64(bandwidth);
+	return bandwidth == 0 || bandwidth > UINT64_C(1) << 62 ? bandwidth :
+		pg_nextpower2_64(bandwidth);
 }
 
 void

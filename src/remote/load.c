@@ -103,8 +103,8 @@ rf_load_create(RfSession *session, const RfLoadSpec *spec)
 		Oid			type = getBaseType(TupleDescAttr(spec->desc, spec->attnums[i] - 1)->atttypid);
 
 		/*
-		 * A user-defined type may be a different one on the data node, so its values go as text, as
-		 * parameters would. So do types whose images the data node takes from nobody.
+		 * A user-defined type may be a different one on the data node, so its values go as text,
+		 * as parameters would. So do types whose images the data node takes from nobody.
 		 */
 		rf_column_wanted(type, -1, false, &load->columns[i]);
 		if (load->columns[i].type_oid == 0)
@@ -184,16 +184,20 @@ create_encoder(RfLoad *load)
 	}
 	rf_node_self(&node, &image);
 	caller = MemoryContextSwitchTo(load->context);
-	load->encoder = rf_encoder_create(load->spec.desc, load->spec.column_count, load->spec.attnums, load->columns,
-									  memcmp(&image, &session->hello.image, sizeof(image)) != 0 ? RF_STREAM_PORTABLE : 0,
+	load->encoder = rf_encoder_create(
+									  load->spec.desc, load->spec.column_count, load->spec.attnums,
+									  load->columns,
+									  memcmp(&image, &session->hello.image, sizeof(image)) != 0 ?
+									  RF_STREAM_PORTABLE :
+									  0,
 									  session->hello.encoding);
 	load->private_batch = palloc_extended(load->private_size, MCXT_ALLOC_HUGE);
 	MemoryContextSwitchTo(caller);
 }
 
 /*
- * The remote transaction's beginning, if it has not begun, and the request; with a batch that is all
- * of it, or NULL for a flow.
+ * The remote transaction's beginning, if it has not begun, and the request; with a batch that is
+ * all of it, or NULL for a flow.
  */
 static void
 send_request(RfLoad *load, const char *batch, uint32 length)
@@ -215,7 +219,9 @@ send_request(RfLoad *load, const char *batch, uint32 length)
 	memset(&request, 0, sizeof(request));
 	request.wire_version = RF_WIRE_VERSION;
 	request.flags = load->spec.operation == CMD_UPDATE ? RF_STORE_UPDATE :
-		load->spec.operation == CMD_DELETE ? RF_STORE_DELETE : load->spec.do_nothing ? RF_STORE_DO_NOTHING : 0;
+		load->spec.operation == CMD_DELETE ? RF_STORE_DELETE :
+		load->spec.do_nothing ? RF_STORE_DO_NOTHING :
+		0;
 	rf_node_self(&request.node, &image);
 	request.id = load->id;
 	request.receive_buffers = load->spec.receive_buffers;
@@ -225,7 +231,8 @@ send_request(RfLoad *load, const char *batch, uint32 length)
 	initStringInfo(&head);
 	appendBinaryStringInfo(&head, (char *) &request, sizeof(request));
 	if (load->spec.column_count > 0)
-		appendBinaryStringInfo(&head, (const char *) load->columns, load->spec.column_count * sizeof(RfStreamColumn));
+		appendBinaryStringInfo(&head, (const char *) load->columns,
+							   load->spec.column_count * sizeof(RfStreamColumn));
 	initStringInfo(&names);
 	rf_append_text_array(&names, load->spec.column_count, load->spec.column_names);
 	arguments[0] = head.data;
@@ -238,7 +245,8 @@ send_request(RfLoad *load, const char *batch, uint32 length)
 	lengths[3] = length;
 
 	/*
-	 * From here on an error finds the session busy, and the end of the transaction puts that right.
+	 * From here on an error finds the session busy, and the end of the transaction puts that
+	 * right.
 	 */
 	session->load = load;
 	rf_session_will_write(session);
@@ -307,24 +315,28 @@ check_reply(RfLoad *load, PGresult *result)
 
 	if (PQresultStatus(result) != PGRES_TUPLES_OK)
 		raise_reply(load, result);
-	if (PQntuples(result) != 1 || PQnfields(result) != 1 || PQgetlength(result, 0, 0) != sizeof(reply))
+	if (PQntuples(result) != 1 || PQnfields(result) != 1 ||
+		PQgetlength(result, 0, 0) != sizeof(reply))
 	{
 		PQclear(result);
 		ereport(ERROR,
 				(errcode(ERRCODE_PROTOCOL_VIOLATION),
-				 errmsg("server \"%s\" answered a store request with something else", session->server_name)));
+				 errmsg("server \"%s\" answered a store request with something else",
+						session->server_name)));
 	}
 	memcpy(&reply, PQgetvalue(result, 0, 0), sizeof(reply));
 	PQclear(result);
-	if (reply.wire_version != RF_WIRE_VERSION || reply.rows != load->rows || reply.batches != load->batches ||
-		reply.bytes != load->bytes)
+	if (reply.wire_version != RF_WIRE_VERSION || reply.rows != load->rows ||
+		reply.batches != load->batches || reply.bytes != load->bytes)
 		ereport(ERROR,
 				(errcode(ERRCODE_DATA_CORRUPTED),
 				 errmsg("the rows for \"%s\" did not arrive complete on server \"%s\"",
 						load->spec.relation, session->server_name),
-				 errdetail("Sent " UINT64_FORMAT " rows in " UINT64_FORMAT " batches of " UINT64_FORMAT " bytes; "
-						   UINT64_FORMAT " rows in " UINT64_FORMAT " batches of " UINT64_FORMAT " bytes arrived.",
-						   load->rows, load->batches, load->bytes, reply.rows, reply.batches, reply.bytes)));
+				 errdetail("Sent " UINT64_FORMAT " rows in " UINT64_FORMAT
+						   " batches of " UINT64_FORMAT " bytes; " UINT64_FORMAT
+						   " rows in " UINT64_FORMAT " batches of " UINT64_FORMAT " bytes arrived.",
+						   load->rows, load->batches, load->bytes, reply.rows, reply.batches,
+						   reply.bytes)));
 	load->written += reply.written;
 	load->stats.rows += load->rows;
 	load->stats.batches += load->batches;
@@ -404,7 +416,8 @@ send_batch(RfLoad *load, const uint8 *batch, bool placed, uint32 length, uint32 
 		part = Min(length, load->buffer.length);
 		if (part == length)
 			flags |= RF_SLOT_LAST;
-		rf_flow_submit_from(load->flow, &load->buffer, batch, placed, part, flags, part == length ? rows : 0);
+		rf_flow_submit_from(load->flow, &load->buffer, batch, placed, part, flags,
+							part == length ? rows : 0);
 		batch += part;
 		length -= part;
 		flags = 0;
@@ -433,16 +446,19 @@ start_flow(RfLoad *load)
 		check_reply(load, result);
 		ereport(ERROR,
 				(errcode(ERRCODE_PROTOCOL_VIOLATION),
-				 errmsg("server \"%s\" did not wait for the rows for \"%s\"", session->server_name, load->spec.relation)));
+				 errmsg("server \"%s\" did not wait for the rows for \"%s\"",
+						session->server_name, load->spec.relation)));
 	}
 	load->flow = rf_flow_open(peer, index, key);
 	if (load->flow == NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_CONNECTION_FAILURE),
-				 errmsg("server \"%s\" does not wait for the rows for \"%s\" any more", session->server_name, load->spec.relation)));
+				 errmsg("server \"%s\" does not wait for the rows for \"%s\" any more",
+						session->server_name, load->spec.relation)));
 	load->stats.flows++;
 	if (rows > 0)
-		send_batch(load, (const uint8 *) load->private_batch, false, rf_encoder_finish(load->encoder), rows, false);
+		send_batch(load, (const uint8 *) load->private_batch, false,
+				   rf_encoder_finish(load->encoder), rows, false);
 	stop_collecting(load);
 }
 
@@ -583,8 +599,10 @@ end_request(RfLoad *load)
 		remote_stopped(load);
 	load->stats.buffers = rf_flow_entry(flow)->slot_count;
 	load->stats.buffer_size = rf_flow_entry(flow)->slot_size;
-	load->stats.waits += atomic_load_explicit(&rf_flow_entry(flow)->stats.waits, memory_order_relaxed);
-	load->stats.wait_us += atomic_load_explicit(&rf_flow_entry(flow)->stats.wait_us, memory_order_relaxed);
+	load->stats.waits += atomic_load_explicit(&rf_flow_entry(flow)->stats.waits,
+											  memory_order_relaxed);
+	load->stats.wait_us += atomic_load_explicit(&rf_flow_entry(flow)->stats.wait_us,
+												memory_order_relaxed);
 	load->flow = NULL;
 	rf_flow_close(flow);
 	check_reply(load, take_result(load, false));

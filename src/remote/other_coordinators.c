@@ -1,15 +1,16 @@
 /*
- * other_coordinators.c - do snapshots of several nodes agree on what other coordinators commit there?
+ * other_coordinators.c - do snapshots of several nodes agree on what other coordinators commit
+ * there?
  *
  * The gate (gate.c) holds back this coordinator's commits while snapshots are taken, not those of
  * others. So each node says with its snapshot how long ago it committed something for another
- * coordinator. Where that was before the first snapshot was asked for, and nothing is prepared, they
- * agree. Else the nodes compare: which of these transactions does a snapshot not see, and does another one
- * see one of them? See serve/compare_snapshots.c. That is one round trip, and one more where transactions are just
- * being committed. Snapshots that disagree are taken again.
+ * coordinator. Where that was before the first snapshot was asked for, and nothing is prepared,
+ * they agree. Else the nodes compare: which of these transactions does a snapshot not see, and does
+ * another one see one of them? See serve/compare_snapshots.c. That is one round trip, and one more
+ * where transactions are just being committed. Snapshots that disagree are taken again.
  *
- * This is about transactions that commit on several nodes. Of two transactions one after the other, each
- * on a node of its own, the later one may show without the earlier one.
+ * This is about transactions that commit on several nodes. Of two transactions one after the other,
+ * each on a node of its own, the later one may show without the earlier one.
  */
 #include "postgres.h"
 
@@ -20,7 +21,10 @@
 #include "rdma_fdw/sql_text.h"
 #include "session.h"
 
-/* How long to try, and how long to wait in between: nodes that are told to commit at the same time do so within milliseconds. */
+/*
+ * How long to try, and how long to wait in between: nodes that are told to commit at the same time
+ * do so within milliseconds.
+ */
 #define RF_OTHERS_TIMEOUT_MS	10000
 #define RF_OTHERS_PAUSE_MS		2
 
@@ -43,7 +47,10 @@ rf_others_note(RfSession *session, const PGresult *result)
 	if (PQntuples(result) != 1 || strcmp(PQfname(result, 0), "other_parts_age") != 0)
 		return;
 	/* 0: as if it had not said anything */
-	session->others.taken_us = rf_answer_int64(result, 0, 0, 0, PG_INT64_MAX, &session->others.age_us) ? rf_now_us() : 0;
+	session->others.taken_us = rf_answer_int64(result, 0, 0, 0, PG_INT64_MAX,
+											   &session->others.age_us) ?
+		rf_now_us() :
+		0;
 }
 
 static bool
@@ -100,9 +107,11 @@ check_not_shared(RfSession *session)
 			ereport(ERROR,
 					(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
 					 errmsg("could not take one snapshot of several nodes"),
-					 errdetail("Another node was connected while parallel workers read rows from server \"%s\".",
+					 errdetail("Another node was connected while parallel workers read rows from "
+							   "server \"%s\".",
 							   session->server_name),
-					 errhint("Try the transaction again. With rdma_fdw.snapshot = each_node each node has a snapshot of its own.")));
+					 errhint("Try the transaction again. With rdma_fdw.snapshot = each_node each "
+							 "node has a snapshot of its own.")));
 	}
 }
 
@@ -126,8 +135,10 @@ ask(List *sessions, const char *sql, bool (*take) (const PGresult *result, void 
 		/* one that begins for a command that is about to be sent has nothing else */
 		if (!session->untouched)
 			rf_session_settle(session);
-		if (PQtransactionStatus(session->conn) == PQTRANS_ACTIVE || PQpipelineStatus(session->conn) != PQ_PIPELINE_OFF)
-			elog(ERROR, "server \"%s\" was asked for its snapshot while a command ran there", session->server_name);
+		if (PQtransactionStatus(session->conn) == PQTRANS_ACTIVE ||
+			PQpipelineStatus(session->conn) != PQ_PIPELINE_OFF)
+			elog(ERROR, "server \"%s\" was asked for its snapshot while a command ran there",
+				 session->server_name);
 		if (!rf_session_send(session, sql))
 			rf_session_lost(session);
 		rf_session_flush(session);
@@ -188,7 +199,8 @@ take_seen(const PGresult *result, void *arg)
 	bool		seen = rf_answer_is_true(result, 0, 0);
 
 	*(bool *) arg |= seen;
-	return PQntuples(result) == 1 && PQnfields(result) == 1 && (seen || strcmp(PQgetvalue(result, 0, 0), "f") == 0);
+	return PQntuples(result) == 1 && PQnfields(result) == 1 &&
+		(seen || strcmp(PQgetvalue(result, 0, 0), "f") == 0);
 }
 
 bool
@@ -204,7 +216,8 @@ rf_others_agree(List *sessions, const RfOthers *const *others, uint64 statement)
 		return true;
 	initStringInfo(&unseen.parts);
 	initStringInfo(&unseen.ages);
-	sql = psprintf("SELECT part, age, owner FROM rdma.unseen_parts(" INT64_FORMAT ", " UINT64_FORMAT ")",
+	sql = psprintf("SELECT part, age, owner FROM rdma.unseen_parts(" INT64_FORMAT ", " UINT64_FORMAT
+				   ")",
 				   (int64) GetSystemIdentifier(), statement);
 	ask(sessions, sql, take_unseen, &unseen);
 	pfree(sql);
@@ -227,8 +240,10 @@ detail(void)
 {
 	if (committing == 0)
 		return errdetail("Other coordinators have committed transactions meanwhile.");
-	return errdetail("A transaction of the coordinator with system identifier " UINT64_FORMAT " has committed on some of them, "
-					 "and not yet on others.", committing);
+	return errdetail("A transaction of the coordinator with system identifier " UINT64_FORMAT
+					 " has committed on some of them, "
+					 "and not yet on others.",
+					 committing);
 }
 
 void
@@ -243,7 +258,8 @@ rf_others_await(TimestampTz *deadline)
 				(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
 				 errmsg("could not take one snapshot of several nodes"),
 				 detail(),
-				 errhint("The view rdma.transactions of that coordinator shows it, and why it is not finished.")));
+				 errhint("The view rdma.transactions of that coordinator shows it, and why it is "
+						 "not finished.")));
 	rf_session_pause(rf_session_wait_event(), RF_OTHERS_PAUSE_MS);
 }
 
@@ -254,5 +270,6 @@ rf_others_raise(void)
 			(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
 			 errmsg("could not take one snapshot of several nodes"),
 			 detail(),
-			 errhint("Try the transaction again. With rdma_fdw.snapshot = each_node each node has a snapshot of its own.")));
+			 errhint("Try the transaction again. With rdma_fdw.snapshot = each_node each node "
+					 "has a snapshot of its own.")));
 }

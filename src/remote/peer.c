@@ -61,12 +61,18 @@ check_encryption(RfSession *session, int peer)
 		(!session->require_encryption && (session->told_clear || !rf_session_encrypted(session))))
 		return;
 	session->told_clear = true;
-	ereport(session->require_encryption ? ERROR : WARNING,
+	ereport(
+			session->require_encryption ? ERROR : WARNING,
 			(errcode(ERRCODE_FDW_ERROR),
-			 errmsg("rows are not encrypted between this node and server \"%s\"", session->server_name),
-			 session->require_encryption ? errdetail("Option encryption of the server is \"require\".") :
+			 errmsg("rows are not encrypted between this node and server \"%s\"",
+					session->server_name),
+			 session->require_encryption ?
+			 errdetail("Option encryption of the server is \"require\".") :
 			 errdetail("Its database connection is."),
-			 device ? errhint("RDMA devices do not encrypt. With rdma_fdw.encryption = require on one of the two nodes their engines use TCP, which does. If the network is protected by other means, list it in rdma_fdw.trusted_networks.") :
+			 device ?
+			 errhint("RDMA devices do not encrypt. With rdma_fdw.encryption = require on one of "
+					 "the two nodes their engines use TCP, which does. If the network is "
+					 "protected by other means, list it in rdma_fdw.trusted_networks.") :
 			 errhint("Both nodes have rdma_fdw.encryption = off. Change it on one of them.")));
 }
 
@@ -119,12 +125,13 @@ rf_session_try_peer(RfSession *session)
 		rf_raise(&error, RF_NO_PEER);
 
 	session->engine_error = error;
-	session->engine_retry = TimestampTzPlusMilliseconds(GetCurrentTimestamp(),
-														(int64) rf_connect_timeout * RF_ENGINE_RETRY);
+	session->engine_retry = TimestampTzPlusMilliseconds(
+														GetCurrentTimestamp(), (int64) rf_connect_timeout * RF_ENGINE_RETRY);
 	if (!told)
 		ereport(WARNING,
 				(errcode(rf_error_sqlstate(error.kind)),
-				 errmsg("only rows that fit option inline_limit can come from server \"%s\"", session->server_name),
+				 errmsg("only rows that fit option inline_limit can come from server \"%s\"",
+						session->server_name),
 				 errdetail("The engines cannot connect: %s", error.message),
 				 error.hint[0] ? errhint("%s", error.hint) : 0));
 	return RF_NO_PEER;

@@ -50,7 +50,8 @@ rf_pipeline_begin(RfSession *session, int target, RfPipeline *pipeline)
 		session->depth = level;
 		if (sent && level == 1 && session->shared)
 			sent = send_opening(session, RF_LOCAL_SETTINGS_SQL, pipeline);
-		if (sent && level == 1 && IsolationUsesXactSnapshot() && session->compares && rf_snapshot_is_common())
+		if (sent && level == 1 && IsolationUsesXactSnapshot() && session->compares &&
+			rf_snapshot_is_common())
 			sent = send_others(session, pipeline);
 		if (!sent)
 			return false;

@@ -103,7 +103,8 @@ read_buckets(RfPlacementRecord *record, ArrayType *array)
 		if (number < 0 || number >= record->node_count)
 			ereport(ERROR,
 					(errcode(ERRCODE_DATA_CORRUPTED),
-					 errmsg("rdma.placement has bucket %d of server \"%s\" on node %d", i, record->server, number),
+					 errmsg("rdma.placement has bucket %d of server \"%s\" on node %d", i,
+							record->server, number),
 					 errdetail("The server has %d nodes.", record->node_count)));
 		record->buckets[i] = number;
 	}
@@ -115,7 +116,9 @@ find_owners(RfPlacementRecord *record)
 {
 	ForeignServer *server = GetForeignServerByName(record->server, true);
 
-	record->serverid = server != NULL && rf_option_find(server->options, "nodes") != NULL ? server->serverid : InvalidOid;
+	record->serverid = server != NULL && rf_option_find(server->options, "nodes") != NULL ?
+		server->serverid :
+		InvalidOid;
 	record->binds_all = palloc0_array(bool, record->node_count);
 	for (int i = 0; i < record->node_count && OidIsValid(record->serverid); i++)
 	{
@@ -140,7 +143,8 @@ read_record(HeapTuple tuple, TupleDesc desc)
 	record->server = pstrdup(NameStr(*DatumGetName(column(tuple, desc, PLACEMENT_SERVER))));
 	record->set_id = uuid_text(column(tuple, desc, PLACEMENT_SET_ID));
 	record->version = psprintf(INT64_FORMAT, DatumGetInt64(column(tuple, desc, PLACEMENT_VERSION)));
-	deconstruct_array(nodes, NAMEOID, NAMEDATALEN, false, TYPALIGN_CHAR, &values, NULL, &record->node_count);
+	deconstruct_array(nodes, NAMEOID, NAMEDATALEN, false, TYPALIGN_CHAR, &values, NULL,
+					  &record->node_count);
 	record->nodes = palloc_array(char *, record->node_count);
 	for (int i = 0; i < record->node_count; i++)
 		record->nodes[i] = pstrdup(NameStr(*DatumGetName(values[i])));
@@ -148,10 +152,13 @@ read_record(HeapTuple tuple, TupleDesc desc)
 	record->members = palloc0_array(char *, record->node_count);
 	for (int i = 0; i < record->node_count && i < count; i++)
 		record->members[i] = isnull[i] ? NULL : uuid_text(values[i]);
-	deconstruct_array(versions, INT8OID, sizeof(int64), FLOAT8PASSBYVAL, TYPALIGN_DOUBLE, &values, &isnull, &count);
+	deconstruct_array(versions, INT8OID, sizeof(int64), FLOAT8PASSBYVAL, TYPALIGN_DOUBLE, &values,
+					  &isnull, &count);
 	record->versions = palloc_array(char *, record->node_count);
 	for (int i = 0; i < record->node_count; i++)
-		record->versions[i] = i < count && !isnull[i] ? psprintf(INT64_FORMAT, DatumGetInt64(values[i])) : record->version;
+		record->versions[i] = i < count && !isnull[i] ?
+			psprintf(INT64_FORMAT, DatumGetInt64(values[i])) :
+			record->version;
 	read_buckets(record, DatumGetArrayTypeP(column(tuple, desc, PLACEMENT_BUCKETS)));
 	find_owners(record);
 	return record;
@@ -188,7 +195,8 @@ records(void)
 {
 	if (cache == NULL)
 	{
-		cache = AllocSetContextCreate(CacheMemoryContext, "rdma_fdw placement", ALLOCSET_SMALL_SIZES);
+		cache = AllocSetContextCreate(CacheMemoryContext, "rdma_fdw placement",
+									  ALLOCSET_SMALL_SIZES);
 		CacheRegisterSyscacheCallback(FOREIGNSERVEROID, forget, (Datum) 0);
 	}
 	while (!cache_valid)
@@ -354,12 +362,16 @@ complain_of_node(const RfPlacementPart *part, const char *detail, const char *hi
 
 	ereport(ERROR,
 			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-			 errmsg("server \"%s\" does not lead to the node of server \"%s\" that it stands for", node, server),
+			 errmsg("server \"%s\" does not lead to the node of server \"%s\" that it stands for",
+					node, server),
 			 errdetail_internal("%s", detail),
-			 hint != NULL ? errhint("%s", hint) :
-			 errhint("Correct the options of server \"%s\". If this database has taken the node's place, with all of its rows, "
+			 hint != NULL ?
+			 errhint("%s", hint) :
+			 errhint("Correct the options of server \"%s\". If this database has taken the "
+					 "node's place, with all of its rows, "
 					 "let the owner of server \"%s\" run: SELECT rdma.replace_node(%s, %s)",
-					 node, server, quote_literal_cstr(server), quote_literal_cstr(node))));
+					 node, server, quote_literal_cstr(server),
+					 quote_literal_cstr(node))));
 }
 
 /*
@@ -411,13 +423,17 @@ rf_placement_check(List *parts, const char *answer)
 			detail = "The database there is no node of that server.";
 		else if (atoi(words[SAID_NUMBER]) != part->number)
 		{
-			detail = psprintf("The database there is node %s of that server, not node %d.", words[SAID_NUMBER], part->number);
-			hint = psprintf("Correct the options of server \"%s\".", part->record->nodes[part->number]);
+			detail = psprintf("The database there is node %s of that server, not node %d.",
+							  words[SAID_NUMBER], part->number);
+			hint = psprintf("Correct the options of server \"%s\".",
+							part->record->nodes[part->number]);
 		}
 		else if (strcmp(words[SAID_MEMBER], part->record->members[part->number]) != 0)
-			detail = psprintf("The database there was node %d of that server before another one took its place.", part->number);
+			detail = psprintf("The database there was node %d of that server before another one took its place.",
+							  part->number);
 		else if (strcmp(words[SAID_ORIGINAL], "t") != 0)
-			detail = psprintf("The database there is a copy of node %d: it was restored or cloned from it.", part->number);
+			detail = psprintf("The database there is a copy of node %d: it was restored or cloned from it.",
+							  part->number);
 		if (detail != NULL)
 			complain_of_node(part, detail, hint);
 	}
@@ -464,10 +480,14 @@ rf_placement_complain(const RfPlacementPart *part, const char *there)
 						part->record->server, quote_literal_cstr(part->record->server));
 	else
 		hint = psprintf("Rows were moved since the backup of that database: recover it to a later time. If its rows lie where "
-						"rdma.buckets(%s) says, let the owner of server \"%s\" run: SELECT rdma.replace_node(%s, %s)",
+						"rdma.buckets(%s) says, let the owner of server \"%s\" run: SELECT "
+						"rdma.replace_node(%s, %s)",
 						quote_literal_cstr(part->record->server), part->record->server,
 						quote_literal_cstr(part->record->server), quote_literal_cstr(node));
-	complain_of_node(part,
-					 psprintf("The database there has version %s of the placement, version %s is on record here: one of both was restored from a backup.",
-							  there, here), hint);
+	complain_of_node(
+					 part,
+					 psprintf("The database there has version %s of the placement, version %s is "
+							  "on record here: one of both was restored from a backup.",
+							  there, here),
+					 hint);
 }

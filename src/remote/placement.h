@@ -11,8 +11,8 @@
 
 /*
  * The nodes of one server with nodes. A node's number is its place in `nodes`, from 0. It changes
- * only when another node is removed, and neither the order nor the names in option "nodes" have a say
- * in it. A row is in bucket hash % bucket_count.
+ * only when another node is removed, and neither the order nor the names in option "nodes" have a
+ * say in it. A row is in bucket hash % bucket_count.
  */
 typedef struct RfPlacementRecord
 {
@@ -23,7 +23,8 @@ typedef struct RfPlacementRecord
 	int			node_count;
 	char	  **versions;		/* of the placement when what lies on each node changed last */
 	char	  **nodes;			/* names of their servers */
-	bool	   *binds_all;		/* has the server's owner the rights of the owner of the node's server? */
+	bool	   *binds_all;		/* has the server's owner the rights of the owner of the node's
+								 * server? */
 	char	  **members;		/* UUIDs of the databases that they lead to; NULL: not known yet */
 	int			bucket_count;
 	uint16	   *buckets;		/* the number of each bucket's node */
@@ -36,12 +37,13 @@ typedef struct RfPlacementRecord
 extern RfPlacementRecord *rf_placement_find(const char *server, bool *kept);
 
 /*
- * What a database must say of itself (rdma.memberships) if a server leads to it: one RfPlacementPart
- * for each set of nodes in which it is known. In the current memory context; NIL: nothing.
+ * What a database must say of itself (rdma.memberships) if a server leads to it: one
+ * RfPlacementPart for each set of nodes in which it is known. In the current memory context; NIL:
+ * nothing.
  *
- * A record binds all sessions on a node if the owner of its server has the rights of the owner of the
- * node's server. Others may have records, too, which bind only transactions that use their servers: no role can
- * keep others from a node that it may use.
+ * A record binds all sessions on a node if the owner of its server has the rights of the owner of
+ * the node's server. Others may have records, too, which bind only transactions that use their
+ * servers: no role can keep others from a node that it may use.
  */
 typedef struct RfPlacementPart
 {
@@ -52,8 +54,8 @@ typedef struct RfPlacementPart
 extern List *rf_placement_parts(const char *node);
 
 /*
- * This transaction uses a server with nodes: from now on its record binds. Before a session for it is
- * handed out (rf_session_get). Nothing for other servers, and cheap.
+ * This transaction uses a server with nodes: from now on its record binds. Before a session for it
+ * is handed out (rf_session_get). Nothing for other servers, and cheap.
  */
 extern void rf_placement_use(Oid serverid);
 
@@ -63,7 +65,10 @@ extern bool rf_placement_may_use(void);
 /* Changes when any record may have changed, or other ones bind. */
 extern uint64 rf_placement_generation(void);
 
-/* The column of a query that asks for it, with the comma before it; empty if there is nothing to ask. */
+/*
+ * The column of a query that asks for it, with the comma before it; empty if there is nothing to
+ * ask.
+ */
 extern char *rf_placement_question(List *parts);
 
 /*
@@ -72,14 +77,17 @@ extern char *rf_placement_question(List *parts);
  */
 extern void rf_placement_check(List *parts, const char *answer);
 
-/* The version of the placement in the answer, as text; NULL: the database is no node of this set. */
+/*
+ * The version of the placement in the answer, as text; NULL: the database is no node of this set.
+ */
 extern const char *rf_placement_version(const RfPlacementPart *part, const char *answer);
 
 /*
- * The part of which the answer has another version than the record, in `there`; NULL: there is none.
- * Whoever reads or writes rows then would do so where they were, or will be.
+ * The part of which the answer has another version than the record, in `there`; NULL: there is
+ * none. Whoever reads or writes rows then would do so where they were, or will be.
  */
 extern RfPlacementPart *rf_placement_differs(List *parts, const char *answer, char **there);
-extern void rf_placement_complain(const RfPlacementPart *part, const char *there) __attribute__((noreturn));
+extern void rf_placement_complain(const RfPlacementPart *part, const char *there)
+			__attribute__((noreturn));
 
 #endif							/* RF_PLACEMENT_H */

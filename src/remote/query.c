@@ -19,8 +19,8 @@
 const Oid	rf_stream_types[4] = {BYTEAOID, TEXTOID, TEXTARRAYOID, TEXTARRAYOID};
 
 /*
- * A command under way on one session. A pipeline runs one statement of each text. A command that the user
- * wrote may be several, and may be one that the protocol has for simple queries only.
+ * A command under way on one session. A pipeline runs one statement of each text. A command that
+ * the user wrote may be several, and may be one that the protocol has for simple queries only.
  */
 typedef struct RemoteQuery
 {
@@ -38,7 +38,8 @@ typedef enum CommandKind
 {
 	OUR_STATEMENT,
 	USER_COMMAND,
-	USER_COMMAND_BARE			/* nothing is sent in front of it: it may refuse to run in a transaction block */
+	USER_COMMAND_BARE			/* nothing is sent in front of it: it may refuse to run in a
+								 * transaction block */
 } CommandKind;
 
 /* Statements of one string are one round trip, and one transaction if they do not say otherwise. */
@@ -119,7 +120,8 @@ take_results(void *queries, int i)
 			query->answered = true;
 			break;
 		}
-		if (query->opening > 0 && PQresultStatus(result) == PGRES_COMMAND_OK && --query->opening == 0)
+		if (query->opening > 0 && PQresultStatus(result) == PGRES_COMMAND_OK &&
+			--query->opening == 0)
 			query->session->unsure = false;
 		if (query->last && PQresultStatus(query->last) == PGRES_FATAL_ERROR)
 			PQclear(result);
@@ -141,7 +143,8 @@ result_is_error(void *queries, int i)
 	RemoteQuery *query = (RemoteQuery *) queries + i;
 
 	return PQstatus(query->session->conn) != CONNECTION_OK ||
-		(PQresultStatus(query->last) != PGRES_TUPLES_OK && PQresultStatus(query->last) != PGRES_COMMAND_OK);
+		(PQresultStatus(query->last) != PGRES_TUPLES_OK &&
+		 PQresultStatus(query->last) != PGRES_COMMAND_OK);
 }
 
 __attribute__((noreturn)) static void
@@ -154,7 +157,8 @@ raise_failure(RemoteQuery *query)
 	if (copy)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("cannot copy from or to a client on server \"%s\"", query->session->server_name),
+				 errmsg("cannot copy from or to a client on server \"%s\"",
+						query->session->server_name),
 				 errcontext("remote SQL command: %s", query->sql)));
 	if (PQstatus(query->session->conn) != CONNECTION_OK)
 		rf_session_lost(query->session);
@@ -170,7 +174,8 @@ clear(RemoteQuery *query)
 
 /* On sessions that are settled, at the same time. */
 static void
-run_queries(RfSession *const *sessions, int count, const char *sql, CommandKind kind, PGresult **results)
+run_queries(RfSession *const *sessions, int count, const char *sql, CommandKind kind,
+			PGresult **results)
 {
 	RemoteQuery *queries = palloc0_array(RemoteQuery, count);
 	volatile int failed = -1;
@@ -225,7 +230,8 @@ rf_session_execute(RfSession *session, const char *sql)
 }
 
 void
-rf_sessions_execute(RfSession *const *sessions, int count, const char *sql, bool by_user, PGresult **results)
+rf_sessions_execute(RfSession *const *sessions, int count, const char *sql, bool by_user,
+					PGresult **results)
 {
 	for (int i = 0; i < count; i++)
 	{
@@ -236,12 +242,14 @@ rf_sessions_execute(RfSession *const *sessions, int count, const char *sql, bool
 }
 
 void
-rf_sessions_execute_bare(RfSession *const *sessions, int count, const char *path, const char *sql, PGresult **results)
+rf_sessions_execute_bare(RfSession *const *sessions, int count, const char *path, const char *sql,
+						 PGresult **results)
 {
 	bool	   *invalidated = palloc0_array(bool, count);
 	RfSession **changed = palloc_array(RfSession *, count);
 	PGresult  **set = palloc_array(PGresult *, count);
-	char	   *command = psprintf("SELECT pg_catalog.set_config('search_path', %s, false)", quote_literal_cstr(path));
+	char	   *command = psprintf("SELECT pg_catalog.set_config('search_path', %s, false)",
+								   quote_literal_cstr(path));
 	int			changed_count = 0;
 
 	for (int i = 0; i < count; i++)
@@ -260,8 +268,9 @@ rf_sessions_execute_bare(RfSession *const *sessions, int count, const char *path
 	run_queries(sessions, count, sql, USER_COMMAND_BARE, results);
 	PG_TRY();
 	{
-		run_queries(changed, changed_count, "SELECT pg_catalog.set_config('search_path', 'pg_catalog', false)", OUR_STATEMENT,
-					set);
+		run_queries(changed, changed_count,
+					"SELECT pg_catalog.set_config('search_path', 'pg_catalog', false)",
+					OUR_STATEMENT, set);
 	}
 	PG_CATCH();
 	{
@@ -296,8 +305,10 @@ raise_unless_missing(RfSession *session, PGresult *result, const char *sql)
 			(errcode(ERRCODE_FDW_UNABLE_TO_ESTABLISH_CONNECTION),
 			 errmsg("server \"%s\" does not have the extension rdma_fdw of version %s or later",
 					session->server_name, OLDEST_EXTENSION),
-			 errdetail("Database \"%s\" there lacks the function that \"%s\" calls.", PQdb(session->conn), sql),
-			 errhint("Run CREATE EXTENSION rdma_fdw in that database, or ALTER EXTENSION rdma_fdw UPDATE.")));
+			 errdetail("Database \"%s\" there lacks the function that \"%s\" calls.",
+					   PQdb(session->conn), sql),
+			 errhint("Run CREATE EXTENSION rdma_fdw in that database, or ALTER EXTENSION "
+					 "rdma_fdw UPDATE.")));
 }
 
 /* Checks the reply's version before the rest of it. Clears both results when it raises an error. */
@@ -323,13 +334,15 @@ read_hello(RfSession *session, PGresult *answer, PGresult *prepare_error)
 	if (length >= (int) sizeof(version) && version != RF_WIRE_VERSION)
 		ereport(ERROR,
 				(errcode(ERRCODE_FDW_UNABLE_TO_ESTABLISH_CONNECTION),
-				 errmsg("server \"%s\" speaks version %u of rdma_fdw's wire format, this one version %u",
+				 errmsg("server \"%s\" speaks version %u of rdma_fdw's wire format, this one "
+						"version %u",
 						session->server_name, version, RF_WIRE_VERSION),
 				 errhint("Upgrade rdma_fdw on %s server.",
 						 RF_WIRE_BEHIND(version, "that", "this"))));
 	ereport(ERROR,
 			(errcode(ERRCODE_PROTOCOL_VIOLATION),
-			 errmsg("server \"%s\" answered the greeting with something else", session->server_name)));
+			 errmsg("server \"%s\" answered the greeting with something else",
+					session->server_name)));
 }
 
 /*
@@ -358,8 +371,10 @@ rf_session_hello(RfSession *session, bool need_token)
 		snprintf(session->stream_statement, sizeof(session->stream_statement), "rdma_fdw_stream%u",
 				 ++session->statement_count);
 
-	sent = rf_pipeline_begin(session, session->depth == 0 ? 0 : rf_transaction_target(session), &pipeline) &&
-		PQsendQueryParams(session->conn, RF_HELLO_SQL, 1, hello_types, &value, &length, &format, 1) &&
+	sent = rf_pipeline_begin(session, session->depth == 0 ? 0 : rf_transaction_target(session),
+							 &pipeline) &&
+		PQsendQueryParams(session->conn, RF_HELLO_SQL, 1, hello_types, &value, &length, &format,
+						  1) &&
 		(!prepare || PQsendPrepare(session->conn, session->stream_statement, RF_STREAM_SQL, 4,
 								   rf_stream_types));
 	rf_pipeline_send(session, sent);

@@ -45,7 +45,8 @@ static object_access_hook_type previous_object_access = NULL;
 static int
 prepared_there(RfSession *session, bool own, char ***gids)
 {
-	const char *which = own ? " AND owner = current_user AND database = pg_catalog.current_database()" : "";
+	const char *which =
+		own ? " AND owner = current_user AND database = pg_catalog.current_database()" : "";
 	char	   *sql = psprintf("SELECT gid FROM pg_catalog.pg_prepared_xacts"
 							   " WHERE pg_catalog.starts_with(gid, '%s')%s"
 							   " ORDER BY gid COLLATE pg_catalog.\"C\"", rf_gid_prefix(), which);
@@ -67,7 +68,8 @@ static int64
 oldest_preparing(RfSession *session)
 {
 	static const char *sql =
-	"SELECT (extract(epoch FROM pg_catalog.max(pg_catalog.clock_timestamp() - xact_start)) * 1000)"
+		"SELECT (extract(epoch FROM pg_catalog.max(pg_catalog.clock_timestamp() - xact_start)) * "
+	"1000)"
 	"::pg_catalog.int8 FROM pg_catalog.pg_stat_activity"
 	" WHERE usename = current_user AND pid <> pg_catalog.pg_backend_pid()"
 	" AND (query = '" RF_WROTE_SQL "' OR pg_catalog.starts_with(query, '" RF_PREPARE_SQL "'))";
@@ -75,7 +77,8 @@ oldest_preparing(RfSession *session)
 	int64		age = -1;
 
 	if (PQntuples(result) != 1 ||
-		(!PQgetisnull(result, 0, 0) && !rf_answer_int64(result, 0, 0, PG_INT64_MIN, PG_INT64_MAX, &age)))
+		(!PQgetisnull(result, 0, 0) &&
+		 !rf_answer_int64(result, 0, 0, PG_INT64_MIN, PG_INT64_MAX, &age)))
 		rf_session_bad_answer(session, result, sql);
 	PQclear(result);
 	return age;
@@ -136,7 +139,8 @@ static bool
 finish_part(RfSession *session, const char *gid, bool commit)
 {
 	char	   *sql = psprintf("%s PREPARED '%s'", commit ? "COMMIT" : "ROLLBACK", gid);
-	TimestampTz deadline = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), RF_RECOVER_TIMEOUT_MS);
+	TimestampTz deadline = TimestampTzPlusMilliseconds(GetCurrentTimestamp(),
+													   RF_RECOVER_TIMEOUT_MS);
 	PGresult   *result = rf_session_command_deadline(session, sql, deadline);
 	const char *sqlstate = PQresultErrorField(result, PG_DIAG_SQLSTATE);
 	bool		done = PQresultStatus(result) == PGRES_COMMAND_OK;
@@ -150,7 +154,8 @@ finish_part(RfSession *session, const char *gid, bool commit)
 	{
 		const char *message = PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY);
 
-		note_problem(session, session->cluster, gid, commit, GetCurrentTimestamp(), message ? message : "unknown error");
+		note_problem(session, session->cluster, gid, commit, GetCurrentTimestamp(),
+					 message ? message : "unknown error");
 	}
 	else
 		rf_commit_resolved(gid);
@@ -226,7 +231,8 @@ remove_finished(RfSession *session, Oid serverid, Oid userid, int64 preparing)
 	for (int i = 0; i < unresolved_count; i++)
 	{
 		if (unresolved[i].serverid == serverid && unresolved[i].userid == userid &&
-			!unresolved[i].commit && unresolved[i].gid[0] != '\0' && !began_before(preparing, unresolved[i].since) &&
+			!unresolved[i].commit && unresolved[i].gid[0] != '\0' &&
+			!began_before(preparing, unresolved[i].since) &&
 			!is_listed(there, there_count, unresolved[i].gid))
 			rf_commit_resolved(unresolved[i].gid);
 	}
@@ -395,7 +401,8 @@ rdma_resolve(PG_FUNCTION_ARGS)
 
 	if (allowed != ACLCHECK_OK)
 		aclcheck_error(allowed, OBJECT_FOREIGN_SERVER, server->servername);
-	if (strcmp(wrapper->fdwname, "rdma_fdw") != 0 || rf_option_find(server->options, "nodes") != NULL)
+	if (strcmp(wrapper->fdwname, "rdma_fdw") != 0 ||
+		rf_option_find(server->options, "nodes") != NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
 				 errmsg("server \"%s\" is not a node of rdma_fdw", server->servername)));
@@ -403,7 +410,8 @@ rdma_resolve(PG_FUNCTION_ARGS)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("transactions do not commit on several nodes atomically here"),
-				 errhint("Add rdma_fdw to shared_preload_libraries, and run ALTER EXTENSION rdma_fdw UPDATE.")));
+				 errhint("Add rdma_fdw to shared_preload_libraries, and run ALTER EXTENSION "
+						 "rdma_fdw UPDATE.")));
 	if (!rf_decision_lock())
 		ereport(ERROR,
 				(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
@@ -481,9 +489,12 @@ check_drop_database(Oid database)
 	if (rf_commit_is_unresolved(database))
 		ereport(ERROR,
 				(errcode(ERRCODE_DEPENDENT_OBJECTS_STILL_EXIST),
-				 errmsg("cannot drop the database while its transactions are to be finished on other servers"),
-				 errhint("Its view rdma.transactions shows them. They are finished as soon as the servers can be reached. "
-						 "If one never can: SELECT rdma.resolve('name of the server', true), in that database.")));
+				 errmsg("cannot drop the database while its transactions are to be finished on "
+						"other servers"),
+				 errhint("Its view rdma.transactions shows them. They are finished as soon as "
+						 "the servers can be reached. "
+						 "If one never can: SELECT rdma.resolve('name of the server', true), in "
+						 "that database.")));
 }
 
 static void

@@ -8,7 +8,9 @@
 #include "rdma_fdw/compat.h"
 #include "session.h"
 
-/* The line of an error's context that says which of a load's rows it is about; NULL: there is none. */
+/*
+ * The line of an error's context that says which of a load's rows it is about; NULL: there is none.
+ */
 static const char *
 find_row(const char *context, uint64 *row)
 {
@@ -76,7 +78,8 @@ access_hint(RfSession *session, int code, const char *primary, const char *sql)
 	if (access == NULL)
 		return NULL;
 	return psprintf("A superuser can allow it in database \"%s\" of that server: SELECT rdma.grant_access(%s, '%s').",
-					PQdb(session->conn), quote_literal_cstr(quote_identifier(PQuser(session->conn))), access);
+					PQdb(session->conn), quote_literal_cstr(quote_identifier(PQuser(session->conn))),
+					access);
 }
 
 void
@@ -124,7 +127,9 @@ rf_session_bad_answer(RfSession *session, PGresult *result, const char *sql)
 	PQclear(result);
 	ereport(ERROR,
 			(errcode(ERRCODE_PROTOCOL_VIOLATION),
-			 errmsg("server \"%s\" answered a question of rdma_fdw with something else", session->server_name),
-			 errhint("Its extension rdma_fdw may be of another version, or objects of its database were replaced."),
+			 errmsg("server \"%s\" answered a question of rdma_fdw with something else",
+					session->server_name),
+			 errhint("Its extension rdma_fdw may be of another version, or objects of its "
+					 "database were replaced."),
 			 errcontext("remote SQL command: %s", sql)));
 }

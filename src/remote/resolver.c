@@ -162,8 +162,8 @@ start_detectors(void)
 		Watched    *entry = watch(databases[i]);
 
 		if (!is_running(&entry->detector))
-			(void) start_worker(entry->database, "rf_deadlock_worker_main", "rdma_fdw deadlock detector",
-								&entry->detector);
+			(void) start_worker(entry->database, "rf_deadlock_worker_main",
+								"rdma_fdw deadlock detector", &entry->detector);
 	}
 	pfree(databases);
 	return sleep;
@@ -235,8 +235,8 @@ start_due(void)
 			}
 			continue;
 		}
-		if (left <= 0 && start_worker(entry->database, "rf_resolver_worker_main", "rdma_fdw resolver worker",
-									  &entry->handle))
+		if (left <= 0 && start_worker(entry->database, "rf_resolver_worker_main",
+									  "rdma_fdw resolver worker", &entry->handle))
 		{
 			entry->due = false;
 			entry->last = now;
@@ -284,8 +284,9 @@ rf_resolver_main(Datum arg)
 
 		if (look_again >= 0)
 			sleep = sleep < 0 ? look_again : Min(sleep, look_again);
-		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_EXIT_ON_PM_DEATH | (sleep >= 0 ? WL_TIMEOUT : 0),
-						 sleep, wait_event());
+		(void) WaitLatch(MyLatch,
+						 WL_LATCH_SET | WL_EXIT_ON_PM_DEATH | (sleep >= 0 ? WL_TIMEOUT : 0), sleep,
+						 wait_event());
 		ResetLatch(MyLatch);
 		CHECK_FOR_INTERRUPTS();
 		if (ConfigReloadPending)
@@ -400,7 +401,8 @@ remove_rows(void)
 	{
 		RfGid		gid;
 
-		if (rf_gid_parse(decisions[i].gid, &gid) && gid.life == rf_commit_life() && !rf_commit_is_active(&gid))
+		if (rf_gid_parse(decisions[i].gid, &gid) && gid.life == rf_commit_life() &&
+			!rf_commit_is_active(&gid))
 			done[done_count++] = decisions[i].gid;
 	}
 	unresolved_count = rf_commit_list(&unresolved);
@@ -515,8 +517,8 @@ visit(const Target *target, TimeoutId timeout)
 			finished = rf_recover_node(session, target->serverid, target->userid);
 			if (finished > 0)
 				ereport(LOG,
-						(errmsg("rdma_fdw resolver: finished %d transactions on server \"%s\"", finished,
-								session->server_name)));
+						(errmsg("rdma_fdw resolver: finished %d transactions on server \"%s\"",
+								finished, session->server_name)));
 		}
 		disable_timeout(timeout, false);
 		end();

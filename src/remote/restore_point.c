@@ -1,28 +1,30 @@
 /*
- * restore_point.c - rdma.create_restore_point(): one point of the histories of the coordinator and of
- * all its nodes, for point-in-time recovery.
+ * restore_point.c - rdma.create_restore_point(): one point of the histories of the coordinator and
+ * of all its nodes, for point-in-time recovery.
  *
- * It is made here first, and then on the nodes, in the gate (gate.c). So when it is made nobody is in
- * the second phase of a commit, but what was left to the resolver. Clusters that are recovered to the
- * point have of each transaction through this coordinator
+ * It is made here first, and then on the nodes, in the gate (gate.c). So when it is made nobody is
+ * in the second phase of a commit, but what was left to the resolver. Clusters that are recovered
+ * to the point have of each transaction through this coordinator
  *
  *	- all, if its commit came out of the gate before;
- *	- nothing, if it was not decided: what nodes have prepared of it has no row in rdma.decisions here,
+ *	- nothing, if it was not decided: what nodes have prepared of it has no row in rdma.decisions
+ *	here,
  *	  so the resolver rolls it back; what they had not prepared has gone with the recovery;
- *	- all, if it was decided and had not come in, or was left unfinished on a node: the row was written
+ *	- all, if it was decided and had not come in, or was left unfinished on a node: the row was
+ *	written
  *	  before the point here, and the part was prepared before the row, so the resolver commits it,
  *	  and readers of several nodes wait for that (snapshot.c). The resolver passes no gate, but
  *	  removes the row only after the node has committed. As the point is made here first, a node
  *	  whose point is older than that commit belongs to a coordinator that still has the row.
  *
  * A commit on one node that has passed the gate may come before or after the point there. Whatever
- * depends on it begins to commit later, and so after the points on all nodes. Commits of local tables
- * pass no gate: those that nodes' commits depend on are before the point here, and those that depend on
- * a commit that came after a node's point are behind it.
+ * depends on it begins to commit later, and so after the points on all nodes. Commits of local
+ * tables pass no gate: those that nodes' commits depend on are before the point here, and those
+ * that depend on a commit that came after a node's point are behind it.
  *
- * Recovery stops at the first point of a name. A name that was used twice could be another moment on
- * each cluster, so names are recorded on all (rdma.restore_points) before the points are made, by
- * transactions of their own: a name is used up even if a node fails meanwhile.
+ * Recovery stops at the first point of a name. A name that was used twice could be another moment
+ * on each cluster, so names are recorded on all (rdma.restore_points) before the points are made,
+ * by transactions of their own: a name is used up even if a node fails meanwhile.
  */
 #include "postgres.h"
 
@@ -153,7 +155,8 @@ static void
 check_node(Point *point)
 {
 	static const char *sql =
-	"SELECT pg_catalog.pg_is_in_recovery(), pg_catalog.current_setting('wal_level') = 'minimal',"
+		"SELECT pg_catalog.pg_is_in_recovery(), pg_catalog.current_setting('wal_level') = "
+	"'minimal',"
 	" pg_catalog.to_regclass('rdma.restore_points') IS NULL,"
 	" NOT pg_catalog.has_function_privilege('pg_catalog.pg_create_restore_point(text)', 'EXECUTE')"
 	" OR EXISTS (SELECT FROM (VALUES ('SELECT'), ('INSERT'), ('UPDATE')) v(privilege)"
@@ -187,9 +190,9 @@ check_node(Point *point)
 		ereport(ERROR,
 				(errcode(wrong == 3 ? ERRCODE_INSUFFICIENT_PRIVILEGE :
 						 ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("cannot create a restore point on server \"%s\"", point->server->servername),
-				 errdetail_internal("%s", problems[wrong]),
-				 errhint("%s", hints[wrong])));
+				 errmsg("cannot create a restore point on server \"%s\"",
+						point->server->servername),
+				 errdetail_internal("%s", problems[wrong]), errhint("%s", hints[wrong])));
 }
 
 /* Connects to all, and finds out whether they can. */
@@ -208,7 +211,8 @@ connect_all(int *count)
 		Point	   *point = &points[(*count)++];
 
 		point->server = lfirst(lc);
-		point->session = rf_session_get(GetUserMapping(GetUserId(), point->server->serverid), false);
+		point->session = rf_session_get(GetUserMapping(GetUserId(), point->server->serverid),
+										false);
 		if (rf_session_in_transaction(point->session))
 			ereport(ERROR,
 					(errcode(ERRCODE_ACTIVE_SQL_TRANSACTION),
@@ -256,8 +260,10 @@ record_name(Point *points, int count, const char *name)
 							   " ON CONFLICT DO NOTHING RETURNING true", quote_literal_cstr(name));
 
 	/* others with the same name wait here for the end of this transaction */
-	if (!run_here("INSERT INTO rdma.restore_points (name, lsn) VALUES ($1, $2) ON CONFLICT DO NOTHING", name,
-				  InvalidXLogRecPtr))
+	if (!run_here(
+				  "INSERT INTO rdma.restore_points (name, lsn) VALUES ($1, $2) ON CONFLICT DO "
+				  "NOTHING",
+				  name, InvalidXLogRecPtr))
 		raise_used(name, NULL);
 	for (int i = 0; i < count; i++)
 	{
@@ -282,13 +288,15 @@ static void
 take_answer(Point *point, PGresult *result)
 {
 	if (PQresultStatus(result) == PGRES_TUPLES_OK && PQntuples(result) == 1)
-		point->lsn = DatumGetLSN(DirectFunctionCall1(pg_lsn_in, CStringGetDatum(PQgetvalue(result, 0, 0))));
+		point->lsn = DatumGetLSN(
+								 DirectFunctionCall1(pg_lsn_in, CStringGetDatum(PQgetvalue(result, 0, 0))));
 	else if (result != NULL && PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY) != NULL)
 		point->problem = pstrdup(PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY));
 	else if (PQstatus(point->session->conn) != CONNECTION_OK)
 		point->problem = "the connection was lost";
 	else
-		point->problem = psprintf("it did not answer within %d seconds", RF_POINT_TIMEOUT_MS / 1000);
+		point->problem = psprintf("it did not answer within %d seconds",
+								  RF_POINT_TIMEOUT_MS / 1000);
 	if (result == NULL || PQstatus(point->session->conn) != CONNECTION_OK)
 		point->session->broken = true;
 }
@@ -326,7 +334,8 @@ run_on_all(Point *points, int count)
 static XLogRecPtr
 make_all(Point *points, int count, const char *name)
 {
-	const char *sql = psprintf("SELECT pg_catalog.pg_create_restore_point(%s)", quote_literal_cstr(name));
+	const char *sql = psprintf("SELECT pg_catalog.pg_create_restore_point(%s)",
+							   quote_literal_cstr(name));
 	XLogRecPtr	here;
 
 	for (int i = 0; i < count; i++)
@@ -348,12 +357,13 @@ flush_all(Point *points, int count, const char *name, XLogRecPtr here)
 	{
 		if (points[i].sql != NULL && points[i].problem == NULL)
 			points[i].sql = psprintf("UPDATE rdma.restore_points SET lsn = '%X/%X' " RF_DURABLE_SQL
-									 " WHERE name OPERATOR(pg_catalog.=) %s RETURNING lsn", LSN_FORMAT_ARGS(points[i].lsn),
-									 quote_literal_cstr(name));
+									 " WHERE name OPERATOR(pg_catalog.=) %s RETURNING lsn",
+									 LSN_FORMAT_ARGS(points[i].lsn), quote_literal_cstr(name));
 	}
 	XLogFlush(here);
 	run_on_all(points, count);
-	(void) run_here("UPDATE rdma.restore_points SET lsn = $2 WHERE name OPERATOR(pg_catalog.=) $1", name, here);
+	(void) run_here("UPDATE rdma.restore_points SET lsn = $2 WHERE name OPERATOR(pg_catalog.=) $1",
+					name, here);
 }
 
 /* Some nodes have it, and some may not. */
@@ -378,7 +388,10 @@ check_all(const Point *points, int count, const char *name)
 	pfree(detail.data);
 }
 
-/* rdma.create_restore_point(name): a row for each server; the first, without a name, is of this one. */
+/*
+ * rdma.create_restore_point(name): a row for each server; the first, without a name, is of this
+ * one.
+ */
 Datum
 rdma_create_restore_point(PG_FUNCTION_ARGS)
 {

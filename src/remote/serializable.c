@@ -62,7 +62,8 @@ refuse_local(RfSession *session)
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("a SERIALIZABLE transaction cannot use server \"%s\" and local tables",
 						session->server_name),
-				 errdetail("It used table \"%s\". Neither side sees all conflicts with other transactions.",
+				 errdetail("It used table \"%s\". Neither side sees all conflicts with other "
+						   "transactions.",
 						   get_rel_name(table)),
 				 errhint(HINT)));
 }

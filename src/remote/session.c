@@ -277,11 +277,13 @@ rf_session_lost(RfSession *session)
 	char	   *detail;
 
 	session->broken = true;
+
 	/*
 	 * the other side may have sent its reason before it closed; that SQLSTATE would mean that this
 	 * session was shut down
 	 */
-	if (stream && stream->answer.result && PQresultErrorField(stream->answer.result, PG_DIAG_MESSAGE_PRIMARY))
+	if (stream && stream->answer.result &&
+		PQresultErrorField(stream->answer.result, PG_DIAG_MESSAGE_PRIMARY))
 		detail = pstrdup(PQresultErrorField(stream->answer.result, PG_DIAG_MESSAGE_PRIMARY));
 	else
 		detail = session->conn ? pchomp(PQerrorMessage(session->conn)) : "";

@@ -13,31 +13,22 @@
  * wait.c           waiting for them
  * remote_error.c   errors of nodes become errors here
  * serializable.c   what SERIALIZABLE transactions may use
- * other_coordinators.c  do snapshots of several nodes agree on what other coordinators commit there?
- * snapshot.c       the beginning of remote transactions, with one snapshot of all nodes
- * pipeline.c       several commands in one round trip, the beginning of the remote transaction first
- * statement_snapshot.c  in READ COMMITTED, one snapshot of all nodes for a statement
- * query.c          commands, the greeting
- * placement.c      which databases the nodes of servers with nodes are
- * settings.c       settings of sessions, and whose database it is
- * credentials.c    who may connect
- * command.c        statements with parameters
- * peer.c           the engine of a session's node
- * link.c           how fast the network is
- * load.c           rows to a data node
- * stream_set.c     streams of one statement: waiting for any of them
- * stream_end.c     the end of streams, and what came
- * stream_answer.c  what the data node answers to their requests
- * stream.c         rows from a data node
- * stream_share.c   the same, read by several processes
- * commit.c         the commit of all nodes or none
- * transaction.c    remote transactions follow the local one
- * connection.c     connecting, handing out
- * statement.c      the nodes of a statement begin together
- * recover.c        finishing on a node what transactions left there
- * restore_point.c  one point of the histories of all nodes
- * deadlock.c       circles of transactions that wait for each other
- * resolver.c       the background workers for both
+ * other_coordinators.c  do snapshots of several nodes agree on what other coordinators commit
+ * there? snapshot.c       the beginning of remote transactions, with one snapshot of all nodes
+ * pipeline.c       several commands in one round trip, the beginning of the remote transaction
+ * first statement_snapshot.c  in READ COMMITTED, one snapshot of all nodes for a statement query.c
+ * commands, the greeting placement.c      which databases the nodes of servers with nodes are
+ * settings.c       settings of sessions, and whose database it is credentials.c    who may connect
+ * command.c        statements with parameters peer.c           the engine of a session's node
+ * link.c           how fast the network is load.c           rows to a data node stream_set.c
+ * streams of one statement: waiting for any of them stream_end.c     the end of streams, and what
+ * came stream_answer.c  what the data node answers to their requests stream.c         rows from a
+ * data node stream_share.c   the same, read by several processes commit.c         the commit of all
+ * nodes or none transaction.c    remote transactions follow the local one connection.c
+ * connecting, handing out statement.c      the nodes of a statement begin together recover.c
+ * finishing on a node what transactions left there restore_point.c  one point of the histories of
+ * all nodes deadlock.c       circles of transactions that wait for each other resolver.c       the
+ * background workers for both
  */
 #ifndef RF_SESSION_H
 #define RF_SESSION_H
@@ -65,8 +56,8 @@
 /* The same when this backend is ending anyway, or the data node seems to be gone. */
 #define RF_SHORT_ABORT_TIMEOUT_MS	2000
 /*
- * How long a cancel request may take: a connection that the data node accepts and closes. Without an
- * answer by then the session is given up.
+ * How long a cancel request may take: a connection that the data node accepts and closes. Without
+ * an answer by then the session is given up.
  */
 #define RF_CANCEL_TIMEOUT_MS	10000
 /* At commit: how long a scan that was told to stop may take before it is cancelled. */
@@ -78,7 +69,8 @@
 
 /*
  * What a node said of other coordinators when it took a snapshot: how long before that a part of a
- * transaction of theirs was committed there, in microseconds. 0: one is prepared, or it did not say;
+ * transaction of theirs was committed there, in microseconds. 0: one is prepared, or it did not
+ * say;
  * PG_INT64_MAX: none was.
  */
 typedef struct RfOthers
@@ -103,7 +95,8 @@ struct RfSession
 	Oid			userid;			/* the local user that it was handed out for last */
 	uint64		cluster;		/* system identifier of the node; of a connection */
 	int			max_prepared;	/* transactions that it can have prepared; of a connection */
-	bool		compares;		/* the node can compare snapshots with others: its extension is not older; of a connection */
+	bool		compares;		/* the node can compare snapshots with others: its extension is not
+								 * older; of a connection */
 	char	   *server_name;
 	PGconn	   *conn;			/* NULL: not connected */
 	RfSocketWait wait;			/* for its socket; as long as it is connected */
@@ -111,26 +104,30 @@ struct RfSession
 	uint32		mapping_hash;
 	bool		own_credentials;	/* authenticated by the user's own, see credentials.c */
 	bool		keep;			/* option keep_connections */
-	bool		parallel_commit;	/* options of the same names: no waiting for one server before the next is told */
+	bool		parallel_commit;	/* options of the same names: no waiting for one server before
+									 * the next is told */
 	bool		parallel_abort;
 	bool		require_encryption; /* option encryption */
 	bool		told_clear;		/* the user was warned that rows come in clear */
 	bool		invalidated;	/* options changed: reconnect when no transaction is open */
 	bool		suspect;		/* a flow from that node failed: do not wait long for it */
-	bool		broken;			/* its state is unknown or it is gone: close at the end of the transaction */
-	bool		shared;			/* a pooler may give every transaction another session over there, and
-								 * that to others: nothing of ours may stay in it, see settings.c */
+	bool		broken;			/* its state is unknown or it is gone: close at the end of the
+								 * transaction */
+	bool		shared;			/* a pooler may give every transaction another session over there,
+								 * and that to others: nothing of ours may stay in it, see
+								 * settings.c */
 
 	/*
-	 * Remote transaction: how many levels are open there (1: the transaction, n + 1: n savepoints).
-	 * It lags behind the local nest level until something is sent. `unsure`: commands that change
-	 * it were sent and not all of them answered.
+	 * Remote transaction: how many levels are open there (1: the transaction, n + 1: n
+	 * savepoints). It lags behind the local nest level until something is sent. `unsure`: commands
+	 * that change it were sent and not all of them answered.
 	 */
 	bool		transactional;
 	int			depth;
 	bool		unsure;
 	bool		wrote;			/* it may have written: it is never given up without an error */
-	bool		reads_copies;	/* the transaction reads copies of replicated tables here, and stays here */
+	bool		reads_copies;	/* the transaction reads copies of replicated tables here, and
+								 * stays here */
 
 	/* Its snapshot, while depth > 0, from REPEATABLE READ on; see snapshot.c. */
 	uint64		snapshot_count; /* the gate's count, read before it was taken, */
@@ -141,30 +138,42 @@ struct RfSession
 	/* Those of statements, while depth > 0; see statement_snapshot.c. */
 	List	   *snapshots;		/* RfStatementSnapshot, in TopMemoryContext */
 
-	/* Statements up to this one, of this transaction, cannot use it: it could not be connected when they began. 0: all can. */
+	/*
+	 * Statements up to this one, of this transaction, cannot use it: it could not be connected
+	 * when they began. 0: all can.
+	 */
 	uint64		left_out;
-	ErrorData  *why;			/* it could not be connected the last time, in TopMemoryContext; NULL: it was not tried in vain */
+	ErrorData  *why;			/* it could not be connected the last time, in TopMemoryContext;
+								 * NULL: it was not tried in vain */
 
-	RfCommitPart part;			/* between the first step of the commit and the end of the transaction */
+	RfCommitPart part;			/* between the first step of the commit and the end of the
+								 * transaction */
 	char		gid[RF_GID_SIZE];	/* its name, unless NONE */
 	bool		aborting;		/* during an abort: told to roll back, and not heard yet */
 	struct RfCancel *cancel;	/* the cancel request under way; NULL: none */
-	RfSession  *cancel_next;	/* during an abort: the next one with a request, in a ring; else NULL */
+	RfSession  *cancel_next;	/* during an abort: the next one with a request, in a ring; else
+								 * NULL */
 
 	bool		prepared;		/* the stream statement exists there, under this name: */
 	char		stream_statement[NAMEDATALEN];
 	uint32		uses;			/* counts what was begun in it */
-	TimestampTz lost_at;		/* when it could not be connected, or was lost while it read copies; 0: never */
-	uint32		connection_count;	/* connections made so far: tells prepared statements of an earlier one */
+	TimestampTz lost_at;		/* when it could not be connected, or was lost while it read
+								 * copies; 0: never */
+	uint32		connection_count;	/* connections made so far: tells prepared statements of an
+									 * earlier one */
 	uint32		statement_count;	/* names given to prepared statements */
 	List	   *garbage;		/* names of unused prepared statements */
 	bool		hello_valid;
 	RfHelloReply hello;
 	char	   *host;			/* the address that libpq connected to, for engines */
-	RfError		engine_error;	/* the engines could not connect lately; no kind: they could, or did not try */
+	RfError		engine_error;	/* the engines could not connect lately; no kind: they could, or
+								 * did not try */
 	TimestampTz engine_retry;	/* then they try again */
 
-	/* What the node said of itself; compared with the records of `placement_generation`. See settings.c. */
+	/*
+	 * What the node said of itself; compared with the records of `placement_generation`. See
+	 * settings.c.
+	 */
 	char	   *memberships;
 	uint64		placement_generation;
 
@@ -216,7 +225,8 @@ typedef struct RfStreamSet
 	int			count;
 	int			left;			/* members that are still there */
 	RfStream  **members;		/* NULL: gone */
-	WaitEventSet *waits;		/* the latch and the sockets of the members that run; NULL: to be made */
+	WaitEventSet *waits;		/* the latch and the sockets of the members that run; NULL: to be
+								 * made */
 	int			waiting_for;	/* sockets in it */
 	bool		may_retry;		/* its owner used no row yet, and can begin again */
 } RfStreamSet;
@@ -230,13 +240,15 @@ struct RfStream
 	RfStreamState state;
 	int			level;			/* nest level of the (sub)transaction it belongs to */
 	RfStreamSet *set;			/* NULL: it depends on no other stream */
-	RfStream  **owner_ref;		/* the owner's pointer to it, cleared when it goes; NULL: the owner went first */
+	RfStream  **owner_ref;		/* the owner's pointer to it, cleared when it goes; NULL: the owner
+								 * went first */
 
 	char	   *sql;
 	char	   *source;
 	bool		in_place;
 	bool		keep;
-	bool		shared;			/* workers read it, too, once rf_stream_share() was called: it can be put aside neither then nor before */
+	bool		shared;			/* workers read it, too, once rf_stream_share() was called: it can
+								 * be put aside neither then nor before */
 	void		(*moved) (void *owner, const void *batch, uint32 length);
 	void	   *owner;
 	uint32		receive_buffers;
@@ -256,7 +268,8 @@ struct RfStream
 	char	   *retained;		/* the batch that the owner read when the stream was drained */
 	bool		replied;		/* the libpq answer is here and was checked */
 	RfStreamReply reply;
-	RfPipeline	answer;			/* its result: the reply, kept while an inline batch is read; or the error */
+	RfPipeline	answer;			/* its result: the reply, kept while an inline batch is read; or
+								 * the error */
 	const char *inline_batch;
 	bool		inline_read;
 
@@ -276,12 +289,15 @@ extern RfSession *rf_session_find(Oid umid);
 extern RfSession *rf_session_iterate(bool restart);
 extern bool rf_session_in_use(void);
 
-/* For rows; NULL: the node cannot be connected, and the transaction has not used it yet; session->why tells why. */
+/*
+ * For rows; NULL: the node cannot be connected, and the transaction has not used it yet;
+ * session->why tells why.
+ */
 extern RfSession *rf_session_try(UserMapping *user);
 
 /*
- * Abort the remote transaction, in which nothing of importance was done. Closes its streams and waits for
- * running commands.
+ * Abort the remote transaction, in which nothing of importance was done. Closes its streams and
+ * waits for running commands.
  */
 extern void rf_session_abort_transaction(RfSession *session);
 
@@ -294,8 +310,8 @@ extern void rf_session_set_in_use(bool in_use);
 extern void rf_session_disconnect(RfSession *session);
 
 /*
- * Something that may write is about to be sent. Raises an ERROR with rdma_fdw.commit = required where
- * that could not be committed together with what was written elsewhere.
+ * Something that may write is about to be sent. Raises an ERROR with rdma_fdw.commit = required
+ * where that could not be committed together with what was written elsewhere.
  */
 extern void rf_session_will_write(RfSession *session);
 
@@ -307,20 +323,21 @@ extern void rf_session_lost(RfSession *session) __attribute__((noreturn));
 extern void rf_session_free(RfSession *session);
 
 /*
- * wait.c: for the session's socket (WL_SOCKET_* bits; services interrupts, returns what happened); for
- * input, which is taken; until everything queued went out; for the next result of a command that is
- * running, NULL behind the last. Raise an error when the connection is lost.
+ * wait.c: for the session's socket (WL_SOCKET_* bits; services interrupts, returns what happened);
+ * for input, which is taken; until everything queued went out; for the next result of a command
+ * that is running, NULL behind the last. Raise an error when the connection is lost.
  */
 extern uint32 rf_session_wait_event(void);
-extern void rf_session_pause(uint32 wait_event, long timeout_ms);	/* for nothing but time, and interrupts */
+extern void rf_session_pause(uint32 wait_event, long timeout_ms);	/* for nothing but time, and
+																	 * interrupts */
 extern int	rf_session_wait(RfSession *session, int events, long timeout_ms);
 extern void rf_session_await_input(RfSession *session);
 extern void rf_session_flush(RfSession *session);
 extern PGresult *rf_session_result(RfSession *session);
 
 /*
- * Gives libpq a statement without waiting for anything; false: it refuses. There is one statement in the text,
- * whatever values it has: the node refuses a second one.
+ * Gives libpq a statement without waiting for anything; false: it refuses. There is one statement
+ * in the text, whatever values it has: the node refuses a second one.
  */
 extern bool rf_session_send(RfSession *session, const char *sql);
 
@@ -328,20 +345,22 @@ extern bool rf_session_send(RfSession *session, const char *sql);
 extern bool rf_result_is_copy(const PGresult *result);
 
 /*
- * The answers to commands that run on several sessions at the same time. take: takes what libpq has of
- * the i-th without waiting; true once it is complete, also when asked again. Returns the place of the
- * first error in the order given, or of a later one that is here while those before it take long; -1:
- * all are here without an error.
+ * The answers to commands that run on several sessions at the same time. take: takes what libpq has
+ * of the i-th without waiting; true once it is complete, also when asked again. Returns the place
+ * of the first error in the order given, or of a later one that is here while those before it take
+ * long; -1: all are here without an error.
  */
-extern int	rf_sessions_await(RfSession *const *sessions, int count, bool (*take) (void *answers, int i),
+extern int	rf_sessions_await(RfSession *const *sessions, int count,
+							  bool (*take) (void *answers, int i),
 							  bool (*is_error) (void *answers, int i), void *answers);
-extern PGresult *rf_session_command_deadline(RfSession *session, const char *sql, TimestampTz deadline);
+extern PGresult *rf_session_command_deadline(RfSession *session, const char *sql,
+											 TimestampTz deadline);
 extern bool rf_session_drain_deadline(RfSession *session, TimestampTz deadline);
 
 /*
- * serializable.c: before the remote transaction begins, and before the local one commits that has one
- * there. Raise an ERROR where a SERIALIZABLE transaction uses more than one node, or one and local
- * tables.
+ * serializable.c: before the remote transaction begins, and before the local one commits that has
+ * one there. Raise an ERROR where a SERIALIZABLE transaction uses more than one node, or one and
+ * local tables.
  */
 extern void rf_serializable_begin(RfSession *session);
 extern void rf_serializable_commit(RfSession *session);
@@ -349,21 +368,24 @@ extern void rf_serializable_commit(RfSession *session);
 /* other_coordinators.c */
 
 /*
- * From REPEATABLE READ on: the command that takes the transaction's snapshot and has the node say of other
- * coordinators what it has to, if it can (palloc'd); and its result, or that of another one, which is none. Who
- * sends it sets session->others.asked_us before.
+ * From REPEATABLE READ on: the command that takes the transaction's snapshot and has the node say
+ * of other coordinators what it has to, if it can (palloc'd); and its result, or that of another
+ * one, which is none. Who sends it sets session->others.asked_us before.
  */
 extern char *rf_others_sql(const RfSession *session);
 extern void rf_others_note(RfSession *session, const PGresult *result);
 
 /*
- * The snapshots that the sessions have of a statement (0: of the transaction), each with what its node
- * said: does each transaction of another coordinator show in all of them or in none? Asks the nodes where
- * that may be otherwise. If not, new snapshots are needed. Nodes that cannot say are left out.
+ * The snapshots that the sessions have of a statement (0: of the transaction), each with what its
+ * node said: does each transaction of another coordinator show in all of them or in none? Asks the
+ * nodes where that may be otherwise. If not, new snapshots are needed. Nodes that cannot say are
+ * left out.
  */
 extern bool rf_others_agree(List *sessions, const RfOthers *const *others, uint64 statement);
 
-/* Before they are taken: wait a little. *deadline: 0 before the first wait; ERROR (55P03) after it. */
+/*
+ * Before they are taken: wait a little. *deadline: 0 before the first wait; ERROR (55P03) after it.
+ */
 extern void rf_others_await(TimestampTz *deadline);
 
 /* Snapshots that cannot be taken again do not agree. */
@@ -371,14 +393,17 @@ extern void rf_others_raise(void) __attribute__((noreturn));
 
 /* snapshot.c */
 
-/* How deep the remote transaction must be for what is about to be sent; the command that opens one level. */
+/*
+ * How deep the remote transaction must be for what is about to be sent; the command that opens one
+ * level.
+ */
 extern int	rf_transaction_target(RfSession *session);
 extern char *rf_transaction_begin_sql(RfSession *session, int level);
 
 /*
  * Before the remote transaction begins, wherever that is: every way to begin one calls it. From
- * REPEATABLE READ on, if others have begun, it begins here, with a snapshot that is one with theirs.
- * Raises an ERROR where there is none.
+ * REPEATABLE READ on, if others have begun, it begins here, with a snapshot that is one with
+ * theirs. Raises an ERROR where there is none.
  */
 extern void rf_snapshot_begin(RfSession *session);
 
@@ -386,20 +411,24 @@ extern void rf_snapshot_begin(RfSession *session);
 extern bool rf_snapshot_is_common(void);
 
 /*
- * How long a node may take for its part in the gate, as commits on other nodes wait for it. The wait for
- * something from it raises an ERROR after the deadline; the session is broken then.
+ * How long a node may take for its part in the gate, as commits on other nodes wait for it. The
+ * wait for something from it raises an ERROR after the deadline; the session is broken then.
  */
 #define RF_BEGIN_TIMEOUT_MS		10000
 extern void rf_snapshot_await_input(RfSession *session, TimestampTz deadline);
 
 /*
- * Has a transaction committed on one of these nodes (by system identifier) that is not finished there?
- * Then wait a little for the resolver to do so. *deadline: 0 before the first wait; ERROR (55P03) after it.
+ * Has a transaction committed on one of these nodes (by system identifier) that is not finished
+ * there? Then wait a little for the resolver to do so. *deadline: 0 before the first wait; ERROR
+ * (55P03) after it.
  */
 extern bool rf_snapshot_is_in_doubt(const uint64 *nodes, int count);
 extern void rf_snapshot_await_resolver(TimestampTz *deadline);
 
-/* After an error in a beginning: connections of which it is not known how deep they are are not used again. */
+/*
+ * After an error in a beginning: connections of which it is not known how deep they are are not
+ * used again.
+ */
 extern void rf_snapshot_give_up(List *sessions);
 
 /* A server and a local user, whose session some transaction needed too late. */
@@ -417,8 +446,8 @@ extern void rf_snapshot_forget(void);
 /* pipeline.c */
 
 /*
- * Enter pipeline mode, and begin the remote (sub)transactions that are missing to be `target` levels
- * deep. False when libpq refuses. Raises an ERROR where that may not begin.
+ * Enter pipeline mode, and begin the remote (sub)transactions that are missing to be `target`
+ * levels deep. False when libpq refuses. Raises an ERROR where that may not begin.
  */
 extern bool rf_pipeline_begin(RfSession *session, int target, RfPipeline *pipeline);
 
@@ -458,19 +487,24 @@ typedef enum RfSnapshotUse
 } RfSnapshotUse;
 
 /*
- * A stream of the statement (rf_statement_begin; 0: of none) is about to be sent to the session, which
- * is settled. Raises an ERROR where other nodes have a snapshot of it and this one has none. *snapshot:
- * unless OWN.
+ * A stream of the statement (rf_statement_begin; 0: of none) is about to be sent to the session,
+ * which is settled. Raises an ERROR where other nodes have a snapshot of it and this one has none.
+ * *snapshot: unless OWN.
  */
-extern RfSnapshotUse rf_statement_snapshot(RfSession *session, uint64 statement, RfStreamSnapshot *snapshot);
+extern RfSnapshotUse rf_statement_snapshot(RfSession *session, uint64 statement,
+										   RfStreamSnapshot *snapshot);
 
 /* The same for another command, which cannot keep its own. False: its own will do. */
-extern bool rf_statement_snapshot_join(RfSession *session, uint64 statement, RfStreamSnapshot *snapshot);
+extern bool rf_statement_snapshot_join(RfSession *session, uint64 statement,
+									   RfStreamSnapshot *snapshot);
 
 /* The statement has one snapshot on all of these sessions, which are connected. The same error. */
 extern void rf_statement_snapshot_together(RfSession *const *sessions, int count, uint64 statement);
 
-/* Each of these has kept a snapshot of the statement when this returns, and it is one where that is common. */
+/*
+ * Each of these has kept a snapshot of the statement when this returns, and it is one where that is
+ * common.
+ */
 extern void rf_statement_snapshot_keep(RfSession *const *sessions, int count, uint64 statement);
 
 /* A next statement begins; all others but these are over. */
@@ -480,10 +514,12 @@ extern void rf_statement_snapshots_end(RfOpenStatements open);
 extern void rf_statement_snapshots_forget(RfSession *session);
 
 /*
- * In a pipeline: a command that has the node keep the snapshot that it takes (flags: RF_STREAM_KEEP), or
- * run the session's next command under it (RF_STREAM_KEPT). False when libpq refuses.
+ * In a pipeline: a command that has the node keep the snapshot that it takes (flags:
+ * RF_STREAM_KEEP), or run the session's next command under it (RF_STREAM_KEPT). False when libpq
+ * refuses.
  */
-extern bool rf_statement_snapshot_send(RfSession *session, const RfStreamSnapshot *snapshot, uint32 flags);
+extern bool rf_statement_snapshot_send(RfSession *session, const RfStreamSnapshot *snapshot,
+									   uint32 flags);
 
 /*
  * credentials.c: adds the connection options for the user's own SCRAM keys (returns how many, at

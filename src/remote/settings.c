@@ -56,8 +56,8 @@ ask_node(RfSession *session, const char *sql, List *parts)
 	}
 	PG_CATCH();
 	{
-		if (parts == NIL ||
-			(geterrcode() != ERRCODE_UNDEFINED_FUNCTION && geterrcode() != ERRCODE_INVALID_SCHEMA_NAME))
+		if (parts == NIL || (geterrcode() != ERRCODE_UNDEFINED_FUNCTION &&
+							 geterrcode() != ERRCODE_INVALID_SCHEMA_NAME))
 			PG_RE_THROW();
 		MemoryContextSwitchTo(context);
 		FlushErrorState();
@@ -77,12 +77,14 @@ rf_session_pin_settings(RfSession *session)
 {
 	List	   *parts = rf_placement_parts(session->server_name);
 	char	   *shared = psprintf("pg_catalog.pg_backend_pid() OPERATOR(pg_catalog.<>) %d",
-								 PQbackendPID(session->conn));
+								  PQbackendPID(session->conn));
 	char	   *sql = psprintf("SELECT name, value, pg_catalog.set_config(name, value, %s), %s,"
 							   " pg_catalog.current_setting('max_prepared_transactions'),"
 							   " (SELECT system_identifier FROM pg_catalog.pg_control_system()),"
-							   " pg_catalog.to_regprocedure('rdma.other_parts_age(bigint)') IS NOT NULL"
-							   "%s FROM " RF_PINNED_SETTINGS, shared, shared, rf_placement_question(parts));
+							   " pg_catalog.to_regprocedure('rdma.other_parts_age(bigint)') IS NOT "
+							   "NULL"
+							   "%s FROM " RF_PINNED_SETTINGS,
+							   shared, shared, rf_placement_question(parts));
 	PGresult   *result;
 	int64		max_prepared;
 	int64		cluster;
@@ -99,8 +101,8 @@ rf_session_pin_settings(RfSession *session)
 		/* datestyle includes the order of input fields, which does not matter here */
 		if (strncmp(arrived, value, strlen(value)) != 0)
 		{
-			char	   *detail = psprintf("%s is \"%s\" instead of \"%s\".", RF_MESSAGE_TEXT(name), RF_MESSAGE_TEXT(arrived),
-										 RF_MESSAGE_TEXT(value));
+			char	   *detail = psprintf("%s is \"%s\" instead of \"%s\".", RF_MESSAGE_TEXT(name),
+										  RF_MESSAGE_TEXT(arrived), RF_MESSAGE_TEXT(value));
 
 			PQclear(result);
 			ereport(ERROR,
@@ -170,7 +172,8 @@ ask_again(RfSession *session, List *parts)
 		session->transactional = false;
 	result = ask_node(session, sql, parts);
 	session->transactional = true;
-	remember(session, PQntuples(result) > 0 && PQnfields(result) > 1 ? PQgetvalue(result, 0, 1) : "");
+	remember(session,
+			 PQntuples(result) > 0 && PQnfields(result) > 1 ? PQgetvalue(result, 0, 1) : "");
 	PQclear(result);
 	pfree(sql);
 }
@@ -202,7 +205,8 @@ rf_session_verify_placement(RfSession *session)
 		if (session->depth > 0)
 			ereport(ERROR,
 					(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
-					 errmsg("rows of server \"%s\" were moved since this transaction began", part->record->server),
+					 errmsg("rows of server \"%s\" were moved since this transaction began",
+							part->record->server),
 					 errdetail("Its snapshot on server \"%s\" is older.", session->server_name),
 					 errhint("Repeat the transaction.")));
 		if (last)
@@ -222,7 +226,8 @@ rf_session_set_search_path(RfSession *session, const char *path)
 {
 	bool		local = path != NULL || session->shared;
 	char	   *sql = psprintf("SELECT pg_catalog.set_config('search_path', %s, %s)",
-							   path != NULL ? quote_literal_cstr(path) : "'pg_catalog'", local ? "true" : "false");
+							   path != NULL ? quote_literal_cstr(path) : "'pg_catalog'",
+							   local ? "true" : "false");
 
 	PQclear(rf_session_query(session, sql));
 	pfree(sql);

@@ -1,16 +1,16 @@
 /*
  * snapshot.c - the beginning of remote transactions, so that their snapshots are one.
  *
- * A remote transaction has the isolation level of the local one. In READ COMMITTED each statement has a
- * snapshot of its own (statement_snapshot.c). From REPEATABLE READ on the first query takes the snapshot
- * that all later ones see. Where a statement reads several nodes, the transactions there begin together
- * in the gate (gate.c), each with a query, as START TRANSACTION alone takes no snapshot. Everything
- * before that may take long, connecting for example, and is done before.
+ * A remote transaction has the isolation level of the local one. In READ COMMITTED each statement
+ * has a snapshot of its own (statement_snapshot.c). From REPEATABLE READ on the first query takes
+ * the snapshot that all later ones see. Where a statement reads several nodes, the transactions
+ * there begin together in the gate (gate.c), each with a query, as START TRANSACTION alone takes no
+ * snapshot. Everything before that may take long, connecting for example, and is done before.
  *
- * A node alone is used without the gate. What was committed since is known by the gate's count; if that
- * is still the same when another node is needed, its snapshot is taken to the first one's. If not, and
- * nothing was done in the first transaction, it begins again. Else the snapshots cannot be one, which
- * is an error. The same goes for what other coordinators commit (other_coordinators.c).
+ * A node alone is used without the gate. What was committed since is known by the gate's count; if
+ * that is still the same when another node is needed, its snapshot is taken to the first one's. If
+ * not, and nothing was done in the first transaction, it begins again. Else the snapshots cannot be
+ * one, which is an error. The same goes for what other coordinators commit (other_coordinators.c).
  */
 #include "postgres.h"
 
@@ -47,8 +47,8 @@ rf_transaction_target(RfSession *session)
 }
 
 /*
- * A subtransaction may be read-only by itself inside one that writes, so what it says is not taken for
- * the whole remote transaction. deferrable: it may wait for others.
+ * A subtransaction may be read-only by itself inside one that writes, so what it says is not taken
+ * for the whole remote transaction. deferrable: it may wait for others.
  */
 static char *
 begin_sql(bool deferrable)
@@ -57,9 +57,12 @@ begin_sql(bool deferrable)
 
 	return psprintf("START TRANSACTION ISOLATION LEVEL %s%s%s",
 					IsolationIsSerializable() ? "SERIALIZABLE" :
-					IsolationUsesXactSnapshot() ? "REPEATABLE READ" : "READ COMMITTED",
+					IsolationUsesXactSnapshot() ? "REPEATABLE READ" :
+					"READ COMMITTED",
 					read_only ? " READ ONLY" : "",
-					read_only && deferrable && XactDeferrable && IsolationIsSerializable() ? " DEFERRABLE" : "");
+					read_only && deferrable && XactDeferrable && IsolationIsSerializable() ?
+					" DEFERRABLE" :
+					"");
 }
 
 char *
@@ -71,8 +74,8 @@ rf_transaction_begin_sql(RfSession *session, int level)
 /* ---------- transactions in doubt ---------- */
 
 /*
- * Was something decided before the server started, and is not finished on one of the nodes? Rows of that
- * time only go.
+ * Was something decided before the server started, and is not finished on one of the nodes? Rows of
+ * that time only go.
  */
 static bool
 past_in_doubt(const uint64 *nodes, int count)
@@ -129,8 +132,9 @@ rf_snapshot_await_resolver(TimestampTz *deadline)
 static bool
 may_begin_again(RfSession *session)
 {
-	return session->untouched && !session->wrote && !session->running && !session->load && !session->failed &&
-		!session->unsure && dlist_is_empty(&session->collecting) && dlist_is_empty(&session->streams) &&
+	return session->untouched && !session->wrote && !session->running && !session->load &&
+		!session->failed && !session->unsure && dlist_is_empty(&session->collecting) &&
+		dlist_is_empty(&session->streams) &&
 		PQtransactionStatus(session->conn) == PQTRANS_INTRANS;
 }
 
@@ -201,8 +205,10 @@ raise_conflict(RfSession *fixed, List *sessions)
 	ereport(ERROR,
 			(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
 			 errmsg("could not take one snapshot of several nodes"),
-			 errdetail("Transactions have committed since this one began on server \"%s\".", fixed->server_name),
-			 errhint("Try the transaction again: this session will then begin it on all these nodes together. "
+			 errdetail("Transactions have committed since this one began on server \"%s\".",
+					   fixed->server_name),
+			 errhint("Try the transaction again: this session will then begin it on all these "
+					 "nodes together. "
 					 "With rdma_fdw.snapshot = each_node each node has a snapshot of its own.")));
 }
 
@@ -271,8 +277,8 @@ await_query(RfSession *session, const char *sql, TimestampTz deadline)
 }
 
 /*
- * To all of a kind at the same time. sql: begins a transaction, in place of the one that is there; or
- * snapshot: a query takes it; or both.
+ * To all of a kind at the same time. sql: begins a transaction, in place of the one that is there;
+ * or snapshot: a query takes it; or both.
  */
 static void
 run_on_all(List *sessions, bool poolers, const char *sql, bool snapshot)
@@ -291,7 +297,8 @@ run_on_all(List *sessions, bool poolers, const char *sql, bool snapshot)
 		if (sql)
 			appendStringInfo(&text, "%s%s;", session->depth > 0 ? "ROLLBACK;" : "", sql);
 		if (snapshot)
-			appendStringInfo(&text, "%s%s", poolers ? RF_LOCAL_SETTINGS_SQL ";" : "", rf_others_sql(session));
+			appendStringInfo(&text, "%s%s", poolers ? RF_LOCAL_SETTINGS_SQL ";" : "",
+							 rf_others_sql(session));
 		session->depth = 1;
 		session->others.asked_us = rf_now_us();
 		send_query(session, text.data);
@@ -311,8 +318,8 @@ run_on_all(List *sessions, bool poolers, const char *sql, bool snapshot)
 }
 
 /*
- * What an error leaves below a savepoint would be taken for the transaction that the savepoint is in:
- * such connections are not used again.
+ * What an error leaves below a savepoint would be taken for the transaction that the savepoint is
+ * in: such connections are not used again.
  */
 void
 rf_snapshot_give_up(List *sessions)
@@ -334,7 +341,8 @@ rf_snapshot_give_up(List *sessions)
 
 /* False: something has come between, so that another plan is needed. */
 static bool
-take(List *sessions, List *beginning, const SnapshotPlan *plan, const uint64 *nodes, const char *sql)
+take(List *sessions, List *beginning, const SnapshotPlan *plan, const uint64 *nodes,
+	 const char *sql)
 {
 	volatile bool taken = false;
 	ListCell   *lc;
@@ -344,7 +352,8 @@ take(List *sessions, List *beginning, const SnapshotPlan *plan, const uint64 *no
 	{
 		uint64		count = rf_gate_count();
 
-		if ((!plan->verify || count == plan->count) && !rf_commit_in_doubt_on(nodes, list_length(sessions)))
+		if ((!plan->verify || count == plan->count) &&
+			!rf_commit_in_doubt_on(nodes, list_length(sessions)))
 		{
 			run_on_all(beginning, false, sql, true);
 			run_on_all(beginning, true, NULL, true);
@@ -432,7 +441,7 @@ attempt(List *sessions, const SnapshotPlan *plan, const uint64 *nodes)
 
 			session->untouched = true;
 			session->snapshot_exact = false;
-			session->snapshot_count = 0; /* of no snapshot */
+			session->snapshot_count = 0;	/* of no snapshot */
 		}
 		taken = take(sessions, beginning, plan, nodes, sql);
 	}
@@ -558,7 +567,8 @@ rf_snapshot_begin(RfSession *session)
 	session->snapshot_exact = false;
 	session->snapshot_count = rf_gate_count();
 	memset(&session->others, 0, sizeof(session->others));
-	if (!IsolationUsesXactSnapshot() || !rf_snapshot_is_common() || rf_session_other(session) == NULL)
+	if (!IsolationUsesXactSnapshot() || !rf_snapshot_is_common() ||
+		rf_session_other(session) == NULL)
 		return;
 	all = add_open(list_make1(session));
 	take_together(all);

@@ -100,7 +100,8 @@ rf_spool_put(RfSpool *spool, const void *data, uint32 length)
 {
 	if (spool->file == NULL && spool->memory + length <= (uint64) work_mem * 1024)
 	{
-		SpoolChunk *chunk = MemoryContextAllocHuge(spool->context, offsetof(SpoolChunk, data) + (Size) length);
+		SpoolChunk *chunk = MemoryContextAllocHuge(spool->context,
+												   offsetof(SpoolChunk, data) + (Size) length);
 
 		chunk->next = NULL;
 		chunk->length = length;

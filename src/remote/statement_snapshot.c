@@ -2,22 +2,24 @@
  * statement_snapshot.c - one snapshot for all that a statement does on nodes.
  *
  * The first command that a statement sends to a node has the node keep its snapshot for the others
- * (serve/kept_snapshot.c). From REPEATABLE READ on it is always the transaction's, but without what the
- * transaction writes afterwards. A statement that writes on nodes before all of its scans have begun has them
- * keep it first.
+ * (serve/kept_snapshot.c). From REPEATABLE READ on it is always the transaction's, but without what
+ * the transaction writes afterwards. A statement that writes on nodes before all of its scans have
+ * begun has them keep it first.
  *
- * In READ COMMITTED each remote command takes a snapshot of its own. Where a statement uses several nodes, all
- * are told to keep one before it begins, together in the gate (gate.c). The transactions there need not
- * begin for that: they may have written, and other statements may go on with snapshots of before.
+ * In READ COMMITTED each remote command takes a snapshot of its own. Where a statement uses several
+ * nodes, all are told to keep one before it begins, together in the gate (gate.c). The transactions
+ * there need not begin for that: they may have written, and other statements may go on with
+ * snapshots of before.
  *
- * Some nodes may begin again, when their buffers did not suffice. Their new snapshots are one with those of the
- * statement's other nodes if nothing was committed since those were taken; if something was, and nothing was done
- * under those, all are taken again. Else it is an error. The same goes for what other coordinators commit, which
- * the gate does not hold back (other_coordinators.c).
+ * Some nodes may begin again, when their buffers did not suffice. Their new snapshots are one with
+ * those of the statement's other nodes if nothing was committed since those were taken; if
+ * something was, and nothing was done under those, all are taken again. Else it is an error. The
+ * same goes for what other coordinators commit, which the gate does not hold back
+ * (other_coordinators.c).
  *
- * Rows are written under the statement's snapshot where one statement of the node finds and writes them.
- * A row that is named by its place (ctid) was found before; it is written with the command's own
- * snapshot, which sees a version that was locked when it was found, and that is newer than the
+ * Rows are written under the statement's snapshot where one statement of the node finds and writes
+ * them. A row that is named by its place (ctid) was found before; it is written with the command's
+ * own snapshot, which sees a version that was locked when it was found, and that is newer than the
  * statement's snapshot.
  */
 #include "postgres.h"
@@ -126,14 +128,17 @@ rf_statement_snapshot_send(RfSession *session, const RfStreamSnapshot *snapshot,
 	int			lengths[4] = {sizeof(message), 0, 0, 0};
 	int			formats[4] = {1, 1, 1, 1};
 
-	StaticAssertStmt(sizeof(message) == sizeof(RfStreamRequest) + sizeof(RfStreamSnapshot), "there are bytes between");
+	StaticAssertStmt(sizeof(message) == sizeof(RfStreamRequest) + sizeof(RfStreamSnapshot),
+					 "there are bytes between");
 	memset(&message, 0, sizeof(message));
 	message.request.wire_version = RF_WIRE_VERSION;
 	message.request.flags = flags | RF_STREAM_NO_QUERY;
 	message.snapshot = *snapshot;
 	if (session->prepared)
-		return PQsendQueryPrepared(session->conn, session->stream_statement, 4, values, lengths, formats, 1) == 1;
-	return PQsendQueryParams(session->conn, RF_STREAM_SQL, 4, rf_stream_types, values, lengths, formats, 1) == 1;
+		return PQsendQueryPrepared(session->conn, session->stream_statement, 4, values, lengths,
+								   formats, 1) == 1;
+	return PQsendQueryParams(session->conn, RF_STREAM_SQL, 4, rf_stream_types, values, lengths,
+							 formats, 1) == 1;
 }
 
 /* ---------- in the gate ---------- */
@@ -157,9 +162,9 @@ await_pipeline(RfSession *session, RfPipeline *pipeline, TimestampTz deadline)
 }
 
 /*
- * To all at the same time: begin (sub)transactions that are missing and, with a snapshot, keep it. What
- * has not been used stays fresh. An error below a savepoint voids no more than what is below it there.
- * Returns what each says of other coordinators, palloc'd.
+ * To all at the same time: begin (sub)transactions that are missing and, with a snapshot, keep it.
+ * What has not been used stays fresh. An error below a savepoint voids no more than what is below
+ * it there. Returns what each says of other coordinators, palloc'd.
  */
 static RfOthers *
 run_on_all(List *sessions, const RfStreamSnapshot *snapshot)
@@ -181,8 +186,10 @@ run_on_all(List *sessions, const RfStreamSnapshot *snapshot)
 
 			if (session->depth == 0)
 				beginning = lappend(beginning, session);
-			sent = rf_pipeline_begin(session, rf_transaction_target(session), &pipelines[foreach_current_index(lc)]) &&
-				(snapshot == NULL || rf_statement_snapshot_send(session, snapshot, RF_STREAM_KEEP));
+			sent = rf_pipeline_begin(session, rf_transaction_target(session),
+									 &pipelines[foreach_current_index(lc)]) &&
+				(snapshot == NULL ||
+				 rf_statement_snapshot_send(session, snapshot, RF_STREAM_KEEP));
 			session->untouched = fresh;
 			rf_pipeline_send(session, sent);
 		}
@@ -190,7 +197,8 @@ run_on_all(List *sessions, const RfStreamSnapshot *snapshot)
 		{
 			RfOthers   *mine = &others[foreach_current_index(lc)];
 
-			mine->age_us = await_pipeline(lfirst(lc), &pipelines[foreach_current_index(lc)], deadline);
+			mine->age_us = await_pipeline(lfirst(lc), &pipelines[foreach_current_index(lc)],
+										  deadline);
 			mine->asked_us = asked_us;
 			mine->taken_us = rf_now_us();
 		}
@@ -222,7 +230,10 @@ without(List *sessions, uint64 statement)
 	return missing;
 }
 
-/* One whose snapshot would not be one with those that are taken now; of them one that was used, if there is one. */
+/*
+ * One whose snapshot would not be one with those that are taken now; of them one that was used, if
+ * there is one.
+ */
 static RfSession *
 find_older(List *sessions, uint64 statement, uint64 count, bool *used)
 {
@@ -248,8 +259,10 @@ raise_conflict(RfSession *older)
 	ereport(ERROR,
 			(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
 			 errmsg("could not take one snapshot of several nodes"),
-			 errdetail("Transactions have committed since this statement began on server \"%s\".", older->server_name),
-			 errhint("Try the transaction again. With rdma_fdw.snapshot = each_node each node has a snapshot of its own.")));
+			 errdetail("Transactions have committed since this statement began on server \"%s\".",
+					   older->server_name),
+			 errhint("Try the transaction again. With rdma_fdw.snapshot = each_node each node "
+					 "has a snapshot of its own.")));
 }
 
 /* False: a transaction is in doubt. */
@@ -317,8 +330,8 @@ begin_behind_poolers(List *sessions)
 }
 
 /*
- * Do the snapshots agree on what other coordinators commit? If not they will be taken again. ERROR: one of
- * them has been used.
+ * Do the snapshots agree on what other coordinators commit? If not they will be taken again. ERROR:
+ * one of them has been used.
  */
 static bool
 agree(List *sessions, uint64 statement)
@@ -461,7 +474,8 @@ rf_statement_snapshot_join(RfSession *session, uint64 statement, RfStreamSnapsho
 		return false;
 	entry = find(session, statement);
 	/* in place of a node that was lost */
-	if (entry == NULL && !IsolationUsesXactSnapshot() && rf_snapshot_is_common() && others_have(session, statement))
+	if (entry == NULL && !IsolationUsesXactSnapshot() && rf_snapshot_is_common() &&
+		others_have(session, statement))
 		ereport(ERROR,
 				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
 				 errmsg("could not take one snapshot of several nodes"),

@@ -64,7 +64,8 @@ rf_stream_start(RfSession *session, const RfStreamSpec *spec, RfStream **owner_r
 	stream->inline_only = peer == RF_NO_PEER;
 	if (!stream->inline_only)
 		stream->flow = rf_flow_listen(peer, spec->receive_buffers, spec->receive_buffer_size,
-									  spec->estimated_rows < 1e18 ? (uint64) spec->estimated_rows : 0);
+									  spec->estimated_rows < 1e18 ? (uint64) spec->estimated_rows :
+									  0);
 	send_request(stream, spec, peer);
 }
 
@@ -95,7 +96,8 @@ send_request(RfStream *stream, const RfStreamSpec *spec, int peer)
 		request.flags |= RF_STREAM_PORTABLE;
 #ifdef USE_LZ4
 	/* Tuples come as they are stored, with values compressed in any way that major has. */
-	else if (spec->accept_pages && session->hello.server_version_num / 10000 == PG_VERSION_NUM / 10000)
+	else if (spec->accept_pages &&
+			 session->hello.server_version_num / 10000 == PG_VERSION_NUM / 10000)
 		request.flags |= RF_STREAM_PAGES;
 #endif
 	if (spec->shared)
@@ -120,7 +122,8 @@ send_request(RfStream *stream, const RfStreamSpec *spec, int peer)
 	initStringInfo(&head);
 	appendBinaryStringInfo(&head, (char *) &request, sizeof(request));
 	if (spec->column_count > 0)
-		appendBinaryStringInfo(&head, (const char *) spec->columns, spec->column_count * sizeof(RfStreamColumn));
+		appendBinaryStringInfo(&head, (const char *) spec->columns,
+							   spec->column_count * sizeof(RfStreamColumn));
 	if (use != RF_SNAPSHOT_OWN)
 		appendBinaryStringInfo(&head, (const char *) &snapshot, sizeof(snapshot));
 	initStringInfo(&types);
@@ -138,14 +141,16 @@ send_request(RfStream *stream, const RfStreamSpec *spec, int peer)
 	lengths[3] = values.len;
 
 	/*
-	 * From here on an error finds the session busy, and the end of the transaction puts that right.
+	 * From here on an error finds the session busy, and the end of the transaction puts that
+	 * right.
 	 */
 	stream->state = RF_STREAM_RUNNING;
 	session->running = stream;
 	sent = rf_pipeline_begin(session, rf_transaction_target(session), &stream->answer) &&
-		(session->shared ?
-		 PQsendQueryParams(conn, RF_STREAM_SQL, 4, rf_stream_types, arguments, lengths, formats, 1) :
-		 PQsendQueryPrepared(conn, session->stream_statement, 4, arguments, lengths, formats, 1));
+		(session->shared ? PQsendQueryParams(conn, RF_STREAM_SQL, 4, rf_stream_types, arguments,
+											 lengths, formats, 1) :
+		 PQsendQueryPrepared(conn, session->stream_statement, 4, arguments,
+							 lengths, formats, 1));
 	rf_pipeline_send(session, sent);
 
 	pfree(head.data);
@@ -190,14 +195,18 @@ next_batch(RfStream *stream, bool wait, const void **batch, uint32 *length)
 	if (stream->state == RF_STREAM_LOST)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_CURSOR_STATE),
-				 errmsg("the remaining rows of \"%s\" are gone", stream->source),
-				 errdetail("They were being read from server \"%s\" in a subtransaction that was rolled back.",
+				 errmsg("the remaining rows of \"%s\" are gone",
+						stream->source),
+				 errdetail("They were being read from server \"%s\" in a subtransaction that was "
+						   "rolled back.",
 						   stream->session->server_name)));
 	if (stream->storing > 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_CURSOR_STATE),
-				 errmsg("the remaining rows of \"%s\" are gone", stream->source),
-				 errdetail("They were being stored, since another query needed the connection to server \"%s\", when that query failed.",
+				 errmsg("the remaining rows of \"%s\" are gone",
+						stream->source),
+				 errdetail("They were being stored, since another query needed the connection to "
+						   "server \"%s\", when that query failed.",
 						   stream->session->server_name)));
 
 	drop_retained(stream);
@@ -313,13 +322,21 @@ fetch(RfStream *stream, bool wait, const void **batch, uint32 *length)
 			rf_session_lost(session);
 		if (rf_stream_collect(stream))
 		{
-			/* who waits for the next batch has no other stream to look at, and gets the node's error */
-			if (!wait && stream->set && PQresultStatus(stream->answer.result) != PGRES_TUPLES_OK && rf_stream_set_lacks_buffers(stream))
+			/*
+			 * who waits for the next batch has no other stream to look at, and gets the node's
+			 * error
+			 */
+			if (!wait && stream->set && PQresultStatus(stream->answer.result) != PGRES_TUPLES_OK &&
+				rf_stream_set_lacks_buffers(stream))
 				return RF_STREAM_NO_BUFFERS;
 			rf_stream_answered(stream);
 			break;
 		}
-		/* not with the first parts of a batch that others would read if we did not: the rest is on its way */
+
+		/*
+		 * not with the first parts of a batch that others would read if we did not: the rest is on
+		 * its way
+		 */
 		if (may_leave)
 		{
 			bool		ready = false;
@@ -406,8 +423,10 @@ make_way(RfStream *stream)
 					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 					 errmsg("server \"%s\" cannot be used while rows of \"%s\" are being read",
 							stream->session->server_name, stream->source),
-					 errdetail("The rows being read lie in a receive buffer that must be freed first."),
-					 errhint("Set receive_buffers to 1 for that table, which makes it copy its rows.")));
+					 errdetail("The rows being read lie in a receive buffer that must be freed "
+							   "first."),
+					 errhint("Set receive_buffers to 1 for that table, which makes it copy its "
+							 "rows.")));
 		(void) rf_reassembly_add(&stream->copy, &stream->buffer);
 		stream->moved(stream->owner, stream->copy.data, stream->copy.length);
 	}
@@ -449,7 +468,8 @@ spool_coming(RfStream *stream, bool wait)
 		if (stream->shared)
 			ereport(ERROR,
 					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-					 errmsg("server \"%s\" cannot be used while a parallel scan reads the rows of \"%s\" from it",
+					 errmsg("server \"%s\" cannot be used while a parallel scan reads the rows "
+							"of \"%s\" from it",
 							stream->session->server_name, stream->source),
 					 errhint("Set option parallel_scan of that foreign table or server to false.")));
 		/* a result that came inline is here already, and can be read again */

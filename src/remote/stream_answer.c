@@ -27,7 +27,8 @@ finish_exchange(RfStream *stream)
 		memcpy(&reply, PQgetvalue(result, 0, 0), sizeof(reply));
 		session->wrote |= reply.wrote != 0;
 	}
-	if (stream->state == RF_STREAM_STOPPING && PQresultStatus(stream->answer.result) != PGRES_TUPLES_OK)
+	if (stream->state == RF_STREAM_STOPPING &&
+		PQresultStatus(stream->answer.result) != PGRES_TUPLES_OK)
 	{
 		stream->state = RF_STREAM_ENDED;
 		session->failed = stream;
@@ -96,7 +97,8 @@ find_culprit(RfStream *stream)
 				}
 				other = set->members[i];	/* a stream that nobody reads may be gone */
 			}
-			if (other != NULL && other->answer.result != NULL && PQresultStatus(other->answer.result) != PGRES_TUPLES_OK &&
+			if (other != NULL && other->answer.result != NULL &&
+				PQresultStatus(other->answer.result) != PGRES_TUPLES_OK &&
 				!has_class(other->answer.result, "08"))
 				return other;
 		}
@@ -135,7 +137,8 @@ incomplete(RfStream *stream, const char *what, uint64 expected, uint64 got)
 			(errcode(ERRCODE_DATA_CORRUPTED),
 			 errmsg("the rows of \"%s\" did not arrive complete from server \"%s\"",
 					stream->source, stream->session->server_name),
-			 errdetail("Expected " UINT64_FORMAT " %s, got " UINT64_FORMAT ".", expected, what, got)));
+			 errdetail("Expected " UINT64_FORMAT " %s, got " UINT64_FORMAT ".", expected,
+					   what, got)));
 }
 
 /* If the rows did not fit the answer, it has the reason why there is no flow. */
@@ -150,7 +153,8 @@ raise_no_engine(RfStream *stream)
 	ereport(ERROR,
 			(errcode(rf_error_sqlstate(error->kind)),
 			 errmsg_internal("%s", error->message),
-			 errdetail("The rows of \"%s\" from server \"%s\" do not fit option inline_limit, and only those that do come without the engines.",
+			 errdetail("The rows of \"%s\" from server \"%s\" do not fit option inline_limit, "
+					   "and only those that do come without the engines.",
 					   stream->source, stream->session->server_name),
 			 error->hint[0] ? errhint("%s", error->hint) : 0));
 }

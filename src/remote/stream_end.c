@@ -131,8 +131,10 @@ rf_stream_close_flow(RfStream *stream)
 	stream->flow = NULL;
 	stream->reader = NULL;
 	stream->holding = false;
+
 	/*
-	 * An ending backend closes its flows before it aborts its transaction; the handle is gone then.
+	 * An ending backend closes its flows before it aborts its transaction; the handle is gone
+	 * then.
 	 */
 	if (proc_exit_inprogress)
 		return;
@@ -155,6 +157,7 @@ rf_stream_free(RfStream *stream)
 	rf_pipeline_clear(&stream->answer);
 	MemoryContextDelete(stream->context);
 }
+
 /*
  * Nobody reads it any more. If it runs, it stays until its libpq answer has come. Raises nothing.
  */

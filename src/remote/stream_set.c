@@ -33,7 +33,8 @@ rf_stream_tie(RfStream *const *streams, int count, bool may_retry)
 
 	if (count == 0)
 		return;
-	set = MemoryContextAllocZero(TopMemoryContext, sizeof(RfStreamSet) + count * sizeof(RfStream *));
+	set = MemoryContextAllocZero(TopMemoryContext,
+								 sizeof(RfStreamSet) + count * sizeof(RfStream *));
 	set->members = (RfStream **) (set + 1);
 	set->count = set->left = count;
 	set->may_retry = may_retry;
@@ -103,7 +104,8 @@ make_waits(RfStreamSet *set)
 	for (int i = 0; i < set->count; i++)
 	{
 		if (rf_stream_is_awaited(set->members[i]))
-			AddWaitEventToSet(set->waits, WL_SOCKET_READABLE, PQsocket(set->members[i]->session->conn), NULL,
+			AddWaitEventToSet(set->waits, WL_SOCKET_READABLE,
+							  PQsocket(set->members[i]->session->conn), NULL,
 							  set->members[i]->session);
 	}
 }
@@ -123,7 +125,8 @@ rf_stream_set_wait(RfStream *stream, long timeout_ms)
 
 	make_waits(set);
 	rf_waiting_begin();
-	count = WaitEventSetWait(set->waits, capped ? SET_CHECK_MS : timeout_ms, &event, 1, set_wait_event());
+	count = WaitEventSetWait(set->waits, capped ? SET_CHECK_MS : timeout_ms, &event, 1,
+							 set_wait_event());
 	if (count > 0 && (event.events & WL_LATCH_SET))
 		ResetLatch(MyLatch);
 	/* an answer may not be handled now; it must not wake us again */

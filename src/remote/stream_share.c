@@ -1,5 +1,6 @@
 /*
- * stream_share.c - streams of one statement, read by the leader of a parallel query and by its workers.
+ * stream_share.c - streams of one statement, read by the leader of a parallel query and by its
+ * workers.
  *
  * The leader alone has sessions: it starts the query, waits for the answer, and compares the
  * answer's counts with what all readers took together. Workers have the address of the flow and see
@@ -42,7 +43,8 @@ rf_stream_share(RfStream *stream, RfStreamAddress *address)
 	address->shared = false;
 	/* what has been stored, or closed, is out of the workers' reach */
 	if (stream->flow == NULL)
-		elog(ERROR, "the rows of \"%s\" cannot be shared with parallel workers any more", stream->source);
+		elog(ERROR, "the rows of \"%s\" cannot be shared with parallel workers any more",
+			 stream->source);
 	while (!rf_flow_is_open(stream->flow))
 	{
 		int			got;
@@ -90,13 +92,14 @@ struct RfStreamReader
 	int			next;			/* the stream to look at first */
 	const char *source;
 	RfReassembly copy;			/* of one stream at a time */
-	RfFlowReader *flows[FLEXIBLE_ARRAY_MEMBER];	/* NULL: all was taken */
+	RfFlowReader *flows[FLEXIBLE_ARRAY_MEMBER]; /* NULL: all was taken */
 };
 
 RfStreamReader *
 rf_stream_join(const RfStreamAddress *addresses, int count, const char *source)
 {
-	RfStreamReader *reader = palloc0(offsetof(RfStreamReader, flows) + sizeof(RfFlowReader *) * count);
+	RfStreamReader *reader = palloc0(offsetof(RfStreamReader, flows) +
+									 sizeof(RfFlowReader *) * count);
 
 	reader->count = count;
 	/* not all to the same one at first */
@@ -106,7 +109,8 @@ rf_stream_join(const RfStreamAddress *addresses, int count, const char *source)
 	for (int i = 0; i < count; i++)
 	{
 		if (addresses[i].shared)
-			reader->flows[i] = rf_reader_join(addresses[i].share, addresses[i].key, ParallelWorkerNumber + 1);
+			reader->flows[i] = rf_reader_join(addresses[i].share, addresses[i].key,
+											  ParallelWorkerNumber + 1);
 	}
 	return reader;
 }
@@ -127,9 +131,9 @@ wait_for_reason(RfStreamReader *reader, RfFlowReader *broken)
 	}
 	ereport(ERROR,
 			(errcode(ERRCODE_CONNECTION_FAILURE),
-			 errmsg("the rows of \"%s\" did not arrive complete in a parallel worker", reader->source),
-			 errdetail("The stream ended short."),
-			 errhint("The data node's log says why.")));
+			 errmsg("the rows of \"%s\" did not arrive complete in a parallel worker",
+					reader->source),
+			 errdetail("The stream ended short."), errhint("The data node's log says why.")));
 }
 
 /* We do not poll the others again soon. */
@@ -196,9 +200,10 @@ rf_stream_reader_next(RfStreamReader *reader, const void **batch, uint32 *length
 					return true;
 				case RF_TAKE_END:
 				case RF_TAKE_OVER:
+
 					/*
-					 * The leader closes each stream when it has seen its end, and all of them when it
-					 * wants no more.
+					 * The leader closes each stream when it has seen its end, and all of them when
+					 * it wants no more.
 					 */
 					rf_reassembly_void(&reader->copy);
 					reader->flows[place] = NULL;

@@ -3,8 +3,9 @@
  *
  * A session that is used gets one transaction of the same isolation level, in which all scans of a
  * statement, or of the transaction, see one snapshot (statement_snapshot.c, snapshot.c), and a
- * savepoint for every subtransaction in which it is used. Nothing is sent before it is needed. Commit and abort follow the local ones (commit.c
- * has the commit of several nodes). PREPARE TRANSACTION is refused.
+ * savepoint for every subtransaction in which it is used. Nothing is sent before it is needed.
+ * Commit and abort follow the local ones (commit.c has the commit of several nodes). PREPARE
+ * TRANSACTION is refused.
  */
 #include "postgres.h"
 
@@ -19,9 +20,10 @@
 #include "waiting.h"
 
 static void at_transaction_end(XactEvent event, void *arg);
-static void at_subtransaction_end(SubXactEvent event, SubTransactionId mine, SubTransactionId parent,
-								  void *arg);
-static void at_resource_release(ResourceReleasePhase phase, bool is_commit, bool is_top_level, void *arg);
+static void at_subtransaction_end(SubXactEvent event, SubTransactionId mine,
+								  SubTransactionId parent, void *arg);
+static void at_resource_release(ResourceReleasePhase phase, bool is_commit, bool is_top_level,
+								void *arg);
 static void commit_all(void);
 static void refuse_prepare(void);
 static void finish_all(bool commit);
@@ -161,7 +163,8 @@ refuse_prepare(void)
 	if (used)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("cannot PREPARE a transaction that has operated on rdma_fdw foreign tables"),
+				 errmsg("cannot PREPARE a transaction that has operated on rdma_fdw foreign "
+						"tables"),
 				 errdetail("It used server \"%s\".", used)));
 }
 
@@ -226,15 +229,19 @@ end_scan(RfSession *session)
 }
 
 /*
- * Before the local commit: end or prepare all remote transactions. A failure is an error, which aborts
- * the local transaction. All failures that can be detected are detected before the first is committed.
+ * Before the local commit: end or prepare all remote transactions. A failure is an error, which
+ * aborts the local transaction. All failures that can be detected are detected before the first is
+ * committed.
  */
 static void
 commit_all(void)
 {
 	RfSession  *session;
 
-	/* scans that ended early: all are told before one is waited for, as they may wait for each other */
+	/*
+	 * scans that ended early: all are told before one is waited for, as they may wait for each
+	 * other
+	 */
 	for (session = rf_session_iterate(true); session; session = rf_session_iterate(false))
 	{
 		if (session->running)
@@ -338,8 +345,10 @@ stop_all(int level)
 		stop_senders(session);
 		if (session->broken || !is_active(session))
 			continue;
+
 		/*
-		 * an answer may be on its way already, without which the cancel would hit nothing: harmless
+		 * an answer may be on its way already, without which the cancel would hit nothing:
+		 * harmless
 		 */
 		rf_session_cancel_start(session);
 		if (session->cancel == NULL)
@@ -403,7 +412,8 @@ quiesce(RfSession *session)
 		rf_session_cancel_start(session);	/* nothing if it was */
 		if (!rf_session_cancel_finish(session, abort_deadline(session, RF_CANCEL_TIMEOUT_MS)))
 			ereport(LOG,
-					(errmsg("could not send a cancel request to server \"%s\"", session->server_name)));
+					(errmsg("could not send a cancel request to server \"%s\"",
+							session->server_name)));
 		if (session->broken || !rf_session_drain_deadline(session, deadline))
 		{
 			session->broken = true;
@@ -428,7 +438,8 @@ send_abort(RfSession *session, const char *sql)
 static void
 await_abort(RfSession *session, int depth)
 {
-	PGresult   *result = rf_session_command_deadline(session, NULL, abort_deadline(session, RF_ABORT_TIMEOUT_MS));
+	PGresult   *result = rf_session_command_deadline(session, NULL,
+													 abort_deadline(session, RF_ABORT_TIMEOUT_MS));
 
 	if (session->part != RF_PART_NONE && rf_commit_rolled_back(result))
 		session->part = RF_PART_NONE;

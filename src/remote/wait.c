@@ -31,7 +31,8 @@ rf_session_wait(RfSession *session, int events, long timeout_ms)
 	int			got;
 
 	rf_waiting_begin();
-	got = rf_socket_wait(&session->wait, PQsocket(session->conn), events, timeout_ms, rf_session_wait_event());
+	got = rf_socket_wait(&session->wait, PQsocket(session->conn), events, timeout_ms,
+						 rf_session_wait_event());
 	if (got & WL_LATCH_SET)
 		ResetLatch(MyLatch);
 	rf_waiting_check();
@@ -44,7 +45,8 @@ rf_session_wait(RfSession *session, int events, long timeout_ms)
 void
 rf_session_pause(uint32 wait_event, long timeout_ms)
 {
-	(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, timeout_ms, wait_event);
+	(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, timeout_ms,
+					 wait_event);
 	ResetLatch(MyLatch);
 	CHECK_FOR_INTERRUPTS();
 }
@@ -196,7 +198,8 @@ rf_session_drain_deadline(RfSession *session, TimestampTz deadline)
 		if (left <= 0)
 			return false;
 		got = WaitLatchOrSocket(MyLatch,
-								WL_LATCH_SET | WL_SOCKET_READABLE | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
+								WL_LATCH_SET | WL_SOCKET_READABLE | WL_TIMEOUT |
+								WL_EXIT_ON_PM_DEATH,
 								PQsocket(conn), left, rf_session_wait_event());
 		if (got & WL_LATCH_SET)
 			ResetLatch(MyLatch);
@@ -240,7 +243,8 @@ rf_session_command_deadline(RfSession *session, const char *sql, TimestampTz dea
 		if (left <= 0)
 			break;
 		got = WaitLatchOrSocket(MyLatch,
-								WL_LATCH_SET | WL_SOCKET_READABLE | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
+								WL_LATCH_SET | WL_SOCKET_READABLE | WL_TIMEOUT |
+								WL_EXIT_ON_PM_DEATH,
 								PQsocket(conn), left, rf_session_wait_event());
 		if (got & WL_LATCH_SET)
 			ResetLatch(MyLatch);

@@ -47,7 +47,8 @@ typedef struct WaiterSlot
 typedef struct WaitingShared
 {
 	LWLock	   *lock;
-	pg_atomic_uint32 sleeper;	/* 1 + the launcher's place if it sleeps until somebody waits; else 0 */
+	pg_atomic_uint32 sleeper;	/* 1 + the launcher's place if it sleeps until somebody waits; else
+								 * 0 */
 	WaiterSlot	slots[FLEXIBLE_ARRAY_MEMBER];
 } WaitingShared;
 
@@ -227,7 +228,11 @@ rf_waiting_databases(Oid **databases, long *look_again_ms)
 		bool		known = false;
 
 		anybody |= since != 0;
-		/* who waits for its first connection keeps nobody waiting on a node, and has no database here yet */
+
+		/*
+		 * who waits for its first connection keeps nobody waiting on a node, and has no database
+		 * here yet
+		 */
 		if (slot->session_count == 0 || !is_long(since))
 			continue;
 		for (int k = 0; k < count; k++)

@@ -53,9 +53,9 @@ extern void rf_waiting_check(void);
 /* ---------- the processes that look ---------- */
 
 /*
- * For the launcher: databases in which somebody waits for longer than a deadlock may last (an array of
- * OIDs in the current memory context), and in how many milliseconds to look again; -1: nobody waits,
- * and this process's latch is set when somebody does.
+ * For the launcher: databases in which somebody waits for longer than a deadlock may last (an array
+ * of OIDs in the current memory context), and in how many milliseconds to look again; -1: nobody
+ * waits, and this process's latch is set when somebody does.
  */
 extern int	rf_waiting_databases(Oid **databases, long *look_again_ms);
 

@@ -1,10 +1,10 @@
 /*
  * array_stats.c - how many different values arrays have that a statement unnests, for its planner.
  *
- * The coordinator sends rows of its own as arrays, one for each column (fdw/plan/local_rows.c). The planner sees
- * how many they are, but takes nothing of what unnest() gives to be known, and so does not build hash tables of
- * it. While a statement of rdma.stream is planned with values, these are looked at: a sample of them, as ANALYZE
- * would. Statements of others keep their estimates.
+ * The coordinator sends rows of its own as arrays, one for each column (fdw/plan/local_rows.c). The
+ * planner sees how many they are, but takes nothing of what unnest() gives to be known, and so does
+ * not build hash tables of it. While a statement of rdma.stream is planned with values, these are
+ * looked at: a sample of them, as ANALYZE would. Statements of others keep their estimates.
  */
 #include "postgres.h"
 
@@ -36,8 +36,8 @@ compare_hashes(const void *a, const void *b)
 }
 
 /*
- * Of a sample of n values, the hashes of those that are not NULL: how many different ones all values
- * have, by the estimator of Haas and Stokes that ANALYZE uses.
+ * Of a sample of n values, the hashes of those that are not NULL: how many different ones all
+ * values have, by the estimator of Haas and Stokes that ANALYZE uses.
  */
 static double
 different_values(uint32 *hashes, int n, double all)
@@ -59,7 +59,10 @@ different_values(uint32 *hashes, int n, double all)
 	return (double) n * different / (n - once + once * n / Max(all, 1));
 }
 
-/* The array that this column of the function's rows is unnested from; NULL: it is none, or not known. */
+/*
+ * The array that this column of the function's rows is unnested from; NULL: it is none, or not
+ * known.
+ */
 static ArrayType *
 unnested_array(RangeTblEntry *rte, AttrNumber attnum)
 {
@@ -85,7 +88,8 @@ unnested_array(RangeTblEntry *rte, AttrNumber attnum)
 }
 
 void
-rf_set_distinct_stats(VariableStatData *vardata, AttrNumber attnum, double distinct, double null_part)
+rf_set_distinct_stats(VariableStatData *vardata, AttrNumber attnum, double distinct,
+					  double null_part)
 {
 	Datum		values[Natts_pg_statistic] = {0};
 	bool		nulls[Natts_pg_statistic];

@@ -1,14 +1,17 @@
 /*
- * compare_snapshots.c - the node's answers to a reader that compares its snapshots of several nodes.
+ * compare_snapshots.c - the node's answers to a reader that compares its snapshots of several
+ * nodes.
  *
- * A coordinator keeps its own commits and its snapshots of several nodes apart (remote/gate.c). Commits
- * of other coordinators it cannot hold back. So once it has the snapshots it asks the nodes whether some
- * transaction is visible in one of them and not in another (remote/other_coordinators.c). A transaction
- * commits nowhere before it is prepared everywhere. So on the node whose snapshot does not see it, its
- * part is prepared or has been committed since, and is in the log of parts (part_log.c):
+ * A coordinator keeps its own commits and its snapshots of several nodes apart (remote/gate.c).
+ * Commits of other coordinators it cannot hold back. So once it has the snapshots it asks the nodes
+ * whether some transaction is visible in one of them and not in another
+ * (remote/other_coordinators.c). A transaction commits nowhere before it is prepared everywhere. So
+ * on the node whose snapshot does not see it, its part is prepared or has been committed since, and
+ * is in the log of parts (part_log.c):
  *
  *	1. rdma.unseen_parts there names it, and how long ago it was prepared;
- *	2. rdma.seen_parts on the others looks for its name. Where it has been committed for less long than
+ *	2. rdma.seen_parts on the others looks for its name. Where it has been committed for less long
+ *	than
  *	   that, it is in the log, or the log does not reach back that far.
  *
  * What a snapshot sees is what PostgreSQL itself says of the snapshot and the transaction ID.
@@ -36,7 +39,8 @@ PG_FUNCTION_INFO_V1(rdma_other_parts_age);
 PG_FUNCTION_INFO_V1(rdma_unseen_parts);
 PG_FUNCTION_INFO_V1(rdma_seen_parts);
 
-static uint64 transaction_position = 0; /* of the log behind this transaction's snapshot, from REPEATABLE READ on; 0: not known */
+static uint64 transaction_position = 0; /* of the log behind this transaction's snapshot, from
+										 * REPEATABLE READ on; 0: not known */
 
 static void
 at_transaction_end(XactEvent event, void *arg)
@@ -56,8 +60,8 @@ note_position(void)
 }
 
 /*
- * rdma.other_parts_age(coordinator bigint): rf_part_log_others_age, of the transaction's snapshot from
- * REPEATABLE READ on
+ * rdma.other_parts_age(coordinator bigint): rf_part_log_others_age, of the transaction's snapshot
+ * from REPEATABLE READ on
  */
 Datum
 rdma_other_parts_age(PG_FUNCTION_ARGS)
@@ -82,7 +86,9 @@ find_snapshot(uint64 statement, uint64 *position)
 static bool
 is_ancient(const RfTransactionPart *part)
 {
-	return U64FromFullTransactionId(ReadNextFullTransactionId()) - U64FromFullTransactionId(part->xid) >= PG_INT32_MAX;
+	return U64FromFullTransactionId(ReadNextFullTransactionId()) -
+		U64FromFullTransactionId(part->xid) >=
+		PG_INT32_MAX;
 }
 
 static bool
@@ -109,10 +115,11 @@ may_be_unseen(const RfTransactionPart *part, const void *arg)
 }
 
 /*
- * rdma.unseen_parts(coordinator bigint, statement bigint, OUT part bigint, OUT age bigint, OUT owner bigint):
- * the parts of other coordinators that the snapshot does not see, prepared or committed; by the name
- * that the transaction has on all nodes; how long ago, in microseconds, they were prepared; and whose
- * they are. A row of NULLs: there may be others, which the log does not have any more.
+ * rdma.unseen_parts(coordinator bigint, statement bigint, OUT part bigint, OUT age bigint, OUT
+ * owner bigint): the parts of other coordinators that the snapshot does not see, prepared or
+ * committed; by the name that the transaction has on all nodes; how long ago, in microseconds, they
+ * were prepared; and whose they are. A row of NULLs: there may be others, which the log does not
+ * have any more.
  */
 Datum
 rdma_unseen_parts(PG_FUNCTION_ARGS)
@@ -131,7 +138,8 @@ rdma_unseen_parts(PG_FUNCTION_ARGS)
 	for (int i = 0; i < count; i++)
 	{
 		Datum		values[UNSEEN_COLUMNS] = {Int64GetDatum((int64) parts[i].name),
-			Int64GetDatum(rf_now_us() - parts[i].prepared_us), Int64GetDatum((int64) parts[i].coordinator)};
+			Int64GetDatum(rf_now_us() - parts[i].prepared_us),
+		Int64GetDatum((int64) parts[i].coordinator)};
 		bool		nulls[UNSEEN_COLUMNS] = {false};
 
 		if (!is_visible(&parts[i], snapshot))
@@ -167,8 +175,8 @@ may_be_seen(uint64 name, int64 age, Snapshot snapshot)
 }
 
 /*
- * rdma.seen_parts(statement bigint, parts bigint[], ages bigint[]): does the snapshot see one of these, which
- * another node's does not, or may it?
+ * rdma.seen_parts(statement bigint, parts bigint[], ages bigint[]): does the snapshot see one of
+ * these, which another node's does not, or may it?
  */
 Datum
 rdma_seen_parts(PG_FUNCTION_ARGS)
@@ -183,8 +191,10 @@ rdma_seen_parts(PG_FUNCTION_ARGS)
 	Snapshot	snapshot = find_snapshot((uint64) PG_GETARG_INT64(0), &position);
 	bool		seen = false;
 
-	deconstruct_array(PG_GETARG_ARRAYTYPE_P(1), INT8OID, sizeof(int64), FLOAT8PASSBYVAL, TYPALIGN_DOUBLE, &names, &name_nulls, &count);
-	deconstruct_array(PG_GETARG_ARRAYTYPE_P(2), INT8OID, sizeof(int64), FLOAT8PASSBYVAL, TYPALIGN_DOUBLE, &ages, &age_nulls, &age_count);
+	deconstruct_array(PG_GETARG_ARRAYTYPE_P(1), INT8OID, sizeof(int64), FLOAT8PASSBYVAL,
+					  TYPALIGN_DOUBLE, &names, &name_nulls, &count);
+	deconstruct_array(PG_GETARG_ARRAYTYPE_P(2), INT8OID, sizeof(int64), FLOAT8PASSBYVAL,
+					  TYPALIGN_DOUBLE, &ages, &age_nulls, &age_count);
 	if (age_count != count)
 		ereport(ERROR,
 				(errcode(ERRCODE_ARRAY_SUBSCRIPT_ERROR),

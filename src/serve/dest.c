@@ -49,7 +49,8 @@ struct RfStreamDest
 	int			pin_limit;		/* pages that may stay pinned for it */
 	int			whole;			/* pages left to take as they are, since one was not best strided */
 	int			hold;			/* pages left that go as columns, since one before them had to */
-	bool		narrow;			/* encoding a row costs no more than copying it; see MAX_ENCODE_WEIGHT */
+	bool		narrow;			/* encoding a row costs no more than copying it; see
+								 * MAX_ENCODE_WEIGHT */
 	bool		sparse;			/* and pages have few rows now: they go as columns */
 	uint32		density;		/* bytes of rows to send per page, lately; 0: no page yet */
 	RfTupleExtent decided;		/* the page for which a way was chosen last, and which */
@@ -78,12 +79,13 @@ struct RfStreamDest
 #define HOLD_PAGES			32
 
 /*
- * Of a page on which few rows are visible or pass, columns cost the sender no more where rows are cheap
- * to encode, and engines and reader less: there are many times as many rows in a batch. Few is below
- * a quarter of the page, until it is a third again, in the average of the last pages. Cheap is what
- * weighs no more than this, a variable-length value as much as four others: with three rows of four
- * dead, senders of 16 bigint, or of one and three text, took as long either way. Of lineitem, whose 16
- * columns weigh twice that, pages with one row in ten to send cost their sender 0.8 to 0.95 of columns.
+ * Of a page on which few rows are visible or pass, columns cost the sender no more where rows are
+ * cheap to encode, and engines and reader less: there are many times as many rows in a batch. Few
+ * is below a quarter of the page, until it is a third again, in the average of the last pages.
+ * Cheap is what weighs no more than this, a variable-length value as much as four others: with
+ * three rows of four dead, senders of 16 bigint, or of one and three text, took as long either way.
+ * Of lineitem, whose 16 columns weigh twice that, pages with one row in ten to send cost their
+ * sender 0.8 to 0.95 of columns.
  */
 #define SPARSE_PART			4
 #define DENSE_PART			3
@@ -152,12 +154,14 @@ rf_stream_dest_offer_pages(RfStreamDest *dest, Relation table, const AttrNumber 
 	int			weight = 0;
 
 	for (int i = 0; i < column_count; i++)
-		weight += TupleDescAttr(RelationGetDescr(table), attmap[i] - 1)->attlen < 0 ? VARLENA_WEIGHT : 1;
+		weight += TupleDescAttr(RelationGetDescr(table), attmap[i] - 1)->attlen < 0 ?
+			VARLENA_WEIGHT :
+			1;
 	dest->narrow = weight <= MAX_ENCODE_WEIGHT;
 	dest->pin_limit = pin_limit;
-	dest->tuples = rf_tuples_create(RelationGetDescr(table), OidIsValid(table->rd_rel->reltoastrelid),
-									column_count, attmap, dest->columns, dest->request->flags,
-									dest->request->encoding);
+	dest->tuples = rf_tuples_create(RelationGetDescr(table),
+									OidIsValid(table->rd_rel->reltoastrelid), column_count, attmap,
+									dest->columns, dest->request->flags, dest->request->encoding);
 	MemoryContextSwitchTo(caller);
 }
 
@@ -168,7 +172,8 @@ stream_startup(DestReceiver *self, int operation, TupleDesc desc)
 }
 
 void
-rf_stream_dest_start_raw(RfStreamDest *dest, TupleDesc desc, const AttrNumber *attmap, int column_count)
+rf_stream_dest_start_raw(RfStreamDest *dest, TupleDesc desc, const AttrNumber *attmap,
+						 int column_count)
 {
 	start(dest, desc, attmap, column_count);
 }
@@ -221,7 +226,8 @@ leave_private(RfStreamDest *dest)
 		ereport(ERROR,
 				(errcode(rf_peer_missing_sqlstate(&dest->request->node)),
 				 errmsg("the reading node's engine is not connected to this node"),
-				 errhint("It connects when the next query begins; run the query again. rdma_fdw.connect_timeout is how long it is waited for.")));
+				 errhint("It connects when the next query begins; run the query again. "
+						 "rdma_fdw.connect_timeout is how long it is waited for.")));
 	if (rf_stream_dest_wants_pages(dest) && rf_allow_page_shipping)
 		dest->flow = rf_flow_open_pages(peer, dest->request->consumer_flow, dest->request->key);
 	else
@@ -258,11 +264,18 @@ submit_parts(RfStreamDest *dest, uint32 length, uint32 rows)
 	for (int i = 0; i < count; i++)
 	{
 		/* Where it is not on a page there are no bytes of it. */
-		uint64		at = from[i].length > 0 ? from[i].at - (const char *) rf_shared->page_memory : 0;
+		uint64		at = from[i].length > 0 ?
+			from[i].at - (const char *) rf_shared->page_memory :
+			0;
 
-		parts[i] = (RfPart) {from[i].own, at / BLCKSZ, at % BLCKSZ, from[i].length, from[i].element, from[i].stride};
+		parts[i] = (RfPart)
+		{
+			from[i].own, at / BLCKSZ, at % BLCKSZ,
+				from[i].length, from[i].element, from[i].stride
+		};
 	}
-	rf_flow_submit_parts(dest->flow, &dest->buffer, parts, count, length, RF_SLOT_FIRST | RF_SLOT_LAST, rows);
+	rf_flow_submit_parts(dest->flow, &dest->buffer, parts, count, length,
+						 RF_SLOT_FIRST | RF_SLOT_LAST, rows);
 	return true;
 }
 
@@ -271,7 +284,8 @@ static void
 flush_slot(RfStreamDest *dest)
 {
 	uint32		rows = batch_rows(dest);
-	uint32		length = dest->with_tuples ? rf_tuples_finish(dest->tuples) : rf_encoder_finish(dest->encoder);
+	uint32		length = dest->with_tuples ? rf_tuples_finish(dest->tuples) :
+		rf_encoder_finish(dest->encoder);
 
 	if (!dest->with_tuples || !submit_parts(dest, length, rows))
 		rf_flow_submit(dest->flow, &dest->buffer, length, RF_SLOT_FIRST | RF_SLOT_LAST, rows);
@@ -288,7 +302,8 @@ static bool
 may_stride(const RfStreamDest *dest)
 {
 	return dest->by_device && rf_shared->device.max_strided > 0 &&
-		(rf_region_mode == RF_REGION_STRIDED || (dest->costs_known && dest->costs.strided[0][0] > 0));
+		(rf_region_mode == RF_REGION_STRIDED ||
+		 (dest->costs_known && dest->costs.strided[0][0] > 0));
 }
 
 /* Begin a batch where rows go now; false: nowhere, the reader has stopped. */
@@ -360,7 +375,8 @@ send_large_row(RfStreamDest *dest, TupleTableSlot *slot)
 	dest->filling = false;
 	for (;;)
 	{
-		rf_flow_submit_from(dest->flow, &dest->buffer, batch, place != NULL, part, flags, part == length ? 1 : 0);
+		rf_flow_submit_from(dest->flow, &dest->buffer, batch, place != NULL, part, flags,
+							part == length ? 1 : 0);
 		batch += part;
 		length -= part;
 		if (length == 0)
@@ -460,7 +476,8 @@ begin_tuples(RfStreamDest *dest)
 		dest->stopped = true;
 		return false;
 	}
-	entries = rf_region_mode == RF_REGION_COPY ? 0 : rf_flow_takes_pages(dest->flow, dest->pin_limit);
+	entries = rf_region_mode == RF_REGION_COPY ? 0 :
+		rf_flow_takes_pages(dest->flow, dest->pin_limit);
 	if (entries > 0)
 	{
 		if (!rf_flow_await_credit(dest->flow))
@@ -474,7 +491,8 @@ begin_tuples(RfStreamDest *dest)
 			entries = 0;
 	}
 	dest->direct = entries > 0;
-	dest->with_tuples = rf_tuples_begin(dest->tuples, dest->buffer.data, dest->buffer.length, entries);
+	dest->with_tuples = rf_tuples_begin(dest->tuples, dest->buffer.data, dest->buffer.length,
+										entries);
 	if (!dest->with_tuples)
 	{
 		/* Slots stay as small as this one is. */
@@ -511,7 +529,8 @@ bool
 rf_stream_dest_takes_whole(const RfStreamDest *dest)
 {
 	return rf_region_mode == RF_REGION_BOX ||
-		(rf_region_mode == RF_REGION_AUTO && (dest->whole > 0 || !dest->direct || !may_stride(dest)));
+		(rf_region_mode == RF_REGION_AUTO &&
+		 (dest->whole > 0 || !dest->direct || !may_stride(dest)));
 }
 
 /* A page has so many bytes of rows to send: are there too few on pages now? */
@@ -520,7 +539,9 @@ is_sparse(RfStreamDest *dest, uint32 packed)
 {
 	if (!dest->narrow || rf_region_mode != RF_REGION_AUTO)
 		return false;
-	dest->density = dest->density == 0 ? packed : (dest->density * (DENSITY_WEIGHT - 1) + packed) / DENSITY_WEIGHT;
+	dest->density = dest->density == 0 ?
+		packed :
+		(dest->density * (DENSITY_WEIGHT - 1) + packed) / DENSITY_WEIGHT;
 	dest->sparse = dest->density * (dest->sparse ? DENSE_PART : SPARSE_PART) < BLCKSZ;
 	return dest->sparse;
 }
@@ -574,7 +595,8 @@ rf_stream_dest_add_page(RfStreamDest *dest, Buffer buffer)
 	dest->whole -= dest->whole > 0;
 	direct = keep_page(dest, buffer);
 	between = rf_tuples_add_page(dest->tuples, page, count, &extent, direct);
-	rf_region_count(&dest->regions, RF_REGION_BOX, extent.packed, between + extent.box - extent.packed);
+	rf_region_count(&dest->regions, RF_REGION_BOX, extent.packed,
+					between + extent.box - extent.packed);
 	dest->regions.uncopied_bytes += direct ? between + extent.box : 0;
 	return count;
 }
@@ -582,14 +604,15 @@ rf_stream_dest_add_page(RfStreamDest *dest, Buffer buffer)
 /*
  * A page with what lies between its rows, or its rows alone, gathered or copied to the slot:
  * whichever costs less. A box that cannot stay where it is is copied, too, as one piece.
- * `fragments`: NULL, nothing can be gathered. `stride`: NULL, they are not so regular, or the device
- * has no such entries.
+ * `fragments`: NULL, nothing can be gathered. `stride`: NULL, they are not so regular, or the
+ * device has no such entries.
  */
 static RfRegionMode
-page_way(const RfStreamDest *dest, const RfTupleExtent *extent, int count, const RfTupleFragments *fragments,
-		 const RfTupleStride *stride)
+page_way(const RfStreamDest *dest, const RfTupleExtent *extent, int count,
+		 const RfTupleFragments *fragments, const RfTupleStride *stride)
 {
-	RfRegionShape shape = {.rows = count, .useful = extent->packed, .fragments = count, .box = extent->box};
+	RfRegionShape shape = {
+	.rows = count, .useful = extent->packed, .fragments = count, .box = extent->box};
 	RfRegionEstimate estimate;
 	double		box;
 	double		gather = INFINITY;
@@ -621,8 +644,11 @@ page_way(const RfStreamDest *dest, const RfTupleExtent *extent, int count, const
 	}
 	if (stride != NULL)
 	{
-		RfRegionShape regular = {.rows = count, .useful = (uint64) count * stride->element, .fragments = count,
-			.box = (uint64) (count - 1) * stride->stride + stride->element, .strided = 1};
+		RfRegionShape regular = {.rows = count,
+			.useful = (uint64) count * stride->element,
+			.fragments = count,
+			.box = (uint64) (count - 1) * stride->stride + stride->element,
+		.strided = 1};
 		RfRegionEstimate strided;
 
 		(void) rf_region_choose(&dest->costs, RF_REGION_AUTO, 0, &regular, &strided);
@@ -648,7 +674,8 @@ static bool
 is_like_decided(const RfStreamDest *dest, const RfTupleExtent *extent)
 {
 	return dest->direct == dest->decided_direct && is_close(extent->packed, dest->decided.packed) &&
-		is_close(extent->box, dest->decided.box) && is_close(extent->fragments, dest->decided.fragments);
+		is_close(extent->box, dest->decided.box) &&
+		is_close(extent->fragments, dest->decided.fragments);
 }
 
 bool
@@ -680,26 +707,36 @@ rf_stream_dest_add_page_tuples(RfStreamDest *dest, Buffer buffer, const HeapTupl
 	}
 	else
 	{
-		may_gather = dest->direct && (rf_region_mode == RF_REGION_AUTO || rf_region_mode == RF_REGION_GATHER) &&
+		may_gather = dest->direct &&
+			(rf_region_mode == RF_REGION_AUTO || rf_region_mode == RF_REGION_GATHER) &&
 			extent.fragments <= rf_tuples_entries(dest->tuples);
 		regular = dest->direct && may_stride(dest) && rf_tuples_regular(&set, &stride);
 		if (may_gather)
 			rf_tuples_fragments(&set, &fragments);
-		way = page_way(dest, &extent, count, may_gather ? &fragments : NULL, regular ? &stride : NULL);
+		way = page_way(dest, &extent, count, may_gather ? &fragments : NULL,
+					   regular ? &stride : NULL);
 
-		/* Not where gathering only lacked entries in this batch; and other ways need what was just looked for. */
+		/*
+		 * Not where gathering only lacked entries in this batch; and other ways need what was just
+		 * looked for.
+		 */
 		dest->decided = extent;
 		dest->decided_direct = dest->direct;
 		dest->decision = way;
-		dest->decision_left = rf_region_mode == RF_REGION_AUTO && (way == RF_REGION_BOX || way == RF_REGION_COPY) &&
-			(may_gather || !dest->direct || extent.fragments > RF_TUPLE_PARTS) ? HOLD_PAGES : 0;
+		dest->decision_left = rf_region_mode == RF_REGION_AUTO &&
+			(way == RF_REGION_BOX || way == RF_REGION_COPY) &&
+			(may_gather || !dest->direct ||
+			 extent.fragments > RF_TUPLE_PARTS) ?
+			HOLD_PAGES :
+			0;
 	}
 	Assert(way == RF_REGION_BOX || way == RF_REGION_COPY || (way == RF_REGION_STRIDED && regular) ||
 		   (way == RF_REGION_GATHER && may_gather));
 	if (way != RF_REGION_STRIDED)
 		dest->whole = HOLD_PAGES;
 	if (way != RF_REGION_COPY && keep_page(dest, buffer))
-		uncopied = way == RF_REGION_BOX ? extent.box : way == RF_REGION_STRIDED ? (uint32) count * stride.element :
+		uncopied = way == RF_REGION_BOX ? extent.box :
+			way == RF_REGION_STRIDED ? (uint32) count * stride.element :
 			fragments.bytes;
 	else if (way != RF_REGION_BOX)
 		way = RF_REGION_COPY;
@@ -757,7 +794,8 @@ rf_stream_dest_reply(RfStreamDest *dest)
 	if (flush_timer != MAX_TIMEOUTS)
 		disable_timeout(flush_timer, false);
 	if (dest->flow == NULL)
-		reply.inline_length = dest->filling && dest->rows > 0 ? rf_encoder_finish(dest->encoder) : 0;
+		reply.inline_length = dest->filling && dest->rows > 0 ? rf_encoder_finish(dest->encoder) :
+			0;
 	else
 	{
 		if (!dest->stopped && dest->filling && batch_rows(dest) > 0)

@@ -24,7 +24,8 @@ PG_FUNCTION_INFO_V1(rdma_hello);
 /*
  * rdma_fdw.engine_address: "host", "host:port" or "[IPv6 address]:port". With a port, readers
  * connect to that one, which something (a port mapping of a container, a proxy) leads to the
- * engine's own. A bare IPv6 address has more than one colon and no port. False: it is none of these.
+ * engine's own. A bare IPv6 address has more than one colon and no port. False: it is none of
+ * these.
  */
 static bool
 parse_address(const char *setting, RfHelloReply *reply)
@@ -62,7 +63,9 @@ rf_check_engine_address(char **newval, void **extra, GucSource source)
 
 	if (parse_address(*newval, &unused))
 		return true;
-	GUC_check_errdetail("It must be \"host\", \"host:port\" or \"[IPv6 address]:port\", with a port from 1 to 65535 and at most %d bytes for the host.",
+	GUC_check_errdetail(
+						"It must be \"host\", \"host:port\" or \"[IPv6 address]:port\", with a "
+						"port from 1 to 65535 and at most %d bytes for the host.",
 						(int) sizeof(unused.address) - 1);
 	return false;
 }
@@ -77,9 +80,9 @@ rdma_hello(PG_FUNCTION_ARGS)
 
 	if (VARSIZE_ANY_EXHDR(bytes) != sizeof(request))
 		ereport(ERROR,
-				(errcode(ERRCODE_PROTOCOL_VIOLATION),
-				 errmsg("invalid request to rdma.hello"),
-				 errdetail("It has %zu bytes instead of %zu.", (size_t) VARSIZE_ANY_EXHDR(bytes), sizeof(request)),
+				(errcode(ERRCODE_PROTOCOL_VIOLATION), errmsg("invalid request to rdma.hello"),
+				 errdetail("It has %zu bytes instead of %zu.", (size_t) VARSIZE_ANY_EXHDR(bytes),
+						   sizeof(request)),
 				 errhint("This function is called by rdma_fdw of a reading node, not by users.")));
 	memcpy(&request, VARDATA_ANY(bytes), sizeof(request));
 	rf_engine_require();

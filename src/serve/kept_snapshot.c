@@ -1,14 +1,15 @@
 /*
  * kept_snapshot.c - the snapshots that statements of a reader have here.
  *
- * In READ COMMITTED each command of a session takes a snapshot of its own, and in every level it sees what the
- * commands before it wrote. But a statement of the reader may need several commands, on several nodes, and wants
- * one moment. So the first keeps its snapshot under the reader's number of the statement, and the others run
- * under that. In READ COMMITTED rows are then updated and locked as usual: one that has changed since is looked
- * at again.
+ * In READ COMMITTED each command of a session takes a snapshot of its own, and in every level it
+ * sees what the commands before it wrote. But a statement of the reader may need several commands,
+ * on several nodes, and wants one moment. So the first keeps its snapshot under the reader's number
+ * of the statement, and the others run under that. In READ COMMITTED rows are then updated and
+ * locked as usual: one that has changed since is looked at again.
  *
- * What the transaction wrote after the snapshot was taken is not visible to it, as in any statement. What parts of
- * the statement write has the snapshot's command number, as if they were one command: a row is written once.
+ * What the transaction wrote after the snapshot was taken is not visible to it, as in any
+ * statement. What parts of the statement write has the snapshot's command number, as if they were
+ * one command: a row is written once.
  *
  * Everything belongs to this backend, and ends with its transaction.
  */
@@ -25,7 +26,9 @@
 #include "kept_snapshot.h"
 #include "part_log.h"
 
-/* So many statements that go on, one inside the other or as cursors: no honest reader comes near. */
+/*
+ * So many statements that go on, one inside the other or as cursors: no honest reader comes near.
+ */
 #define MAX_KEPT	10000
 
 typedef struct KeptSnapshot
@@ -36,7 +39,8 @@ typedef struct KeptSnapshot
 } KeptSnapshot;
 
 static List *kept = NIL;		/* KeptSnapshot, in TopTransactionContext */
-static uint64 next = 0;			/* whose snapshot the session's next statement runs under; 0: its own */
+static uint64 next = 0;			/* whose snapshot the session's next statement runs under; 0: its
+								 * own */
 static QueryDesc *running = NULL;	/* that statement */
 static ExecutorStart_hook_type previous_executor_start = NULL;
 static ExecutorRun_hook_type previous_executor_run = NULL;
@@ -129,7 +133,8 @@ executor_run(QueryDesc *query, ScanDirection direction, uint64 count, bool execu
 static bool
 is_over(uint64 statement, const RfStreamSnapshot *request)
 {
-	return statement < request->oldest || (statement > request->outer && statement < request->statement);
+	return statement < request->oldest ||
+		(statement > request->outer && statement < request->statement);
 }
 
 /* Those of statements that are over; NULL: all. */
@@ -170,7 +175,10 @@ at_transaction_end(XactEvent event, void *arg)
 	running = NULL;
 }
 
-/* Statements that were interrupted between the request and their start, or their start and their run. */
+/*
+ * Statements that were interrupted between the request and their start, or their start and their
+ * run.
+ */
 static void
 at_subtransaction_end(SubXactEvent event, SubTransactionId mine, SubTransactionId parent, void *arg)
 {
@@ -211,7 +219,9 @@ rf_kept_snapshot_keep(const RfStreamSnapshot *request)
 			ereport(ERROR,
 					(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
 					 errmsg("the reading node keeps too many snapshots"),
-					 errdetail("At most %d statements can go on at the same time in one transaction.", MAX_KEPT)));
+					 errdetail("At most %d statements can go on at the same time in one "
+							   "transaction.",
+							   MAX_KEPT)));
 		caller = MemoryContextSwitchTo(TopTransactionContext);
 		entry = palloc(sizeof(KeptSnapshot));
 		entry->statement = request->statement;

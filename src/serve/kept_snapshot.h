@@ -1,6 +1,6 @@
 /*
- * kept_snapshot.h - the snapshots that statements of a reader have here, see kept_snapshot.c. Nobody
- * outside the room includes it.
+ * kept_snapshot.h - the snapshots that statements of a reader have here, see kept_snapshot.c.
+ * Nobody outside the room includes it.
  */
 #ifndef RF_KEPT_SNAPSHOT_H
 #define RF_KEPT_SNAPSHOT_H
@@ -16,8 +16,8 @@
 extern void rf_kept_snapshot_keep(const RfStreamSnapshot *request);
 
 /*
- * Good until the next call that keeps one. *position, unless NULL: of the log of parts (part_log.h) behind
- * it. ERROR (40001): there is none.
+ * Good until the next call that keeps one. *position, unless NULL: of the log of parts (part_log.h)
+ * behind it. ERROR (40001): there is none.
  */
 extern Snapshot rf_kept_snapshot(const RfStreamSnapshot *request, uint64 *position);
 

@@ -2,21 +2,22 @@
  * lock_row.c - locks a row that is to be written by its place (ctid), as another node has read it.
  *
  * Mostly the writer has locked such rows when it read them. Rows that it found by a join of several
- * nodes it has not. In REPEATABLE READ a write fails if the row has changed since. In READ COMMITTED it
- * would wait for the change, and then write the row's next version, or nothing; but the writer's new
- * values came from the version that it has read. So that version is locked first, and if it is not the
- * last one, that is an error.
+ * nodes it has not. In REPEATABLE READ a write fails if the row has changed since. In READ
+ * COMMITTED it would wait for the change, and then write the row's next version, or nothing; but
+ * the writer's new values came from the version that it has read. So that version is locked first,
+ * and if it is not the last one, that is an error.
  *
  * It is none if the transaction itself has written the row before: one that was joined with several
  * others is written once.
  *
- * Only rows that the caller may write, and that the table's policies show it, are locked. Of others it is as
- * if they were not there.
+ * Only rows that the caller may write, and that the table's policies show it, are locked. Of others
+ * it is as if they were not there.
  *
- * rdma.lock_version() does for a reader what LockRows does in one server's plan: SELECT ... LIMIT 1 FOR UPDATE
- * over several nodes reads rows without locks, and locks those that it returns (fdw/exec/lock_rows.c). It
- * runs under the snapshot that the row was read with. A change that has committed since is followed to the
- * row's last version, which the next statement reads; the reader looks at its conditions again.
+ * rdma.lock_version() does for a reader what LockRows does in one server's plan: SELECT ... LIMIT 1
+ * FOR UPDATE over several nodes reads rows without locks, and locks those that it returns
+ * (fdw/exec/lock_rows.c). It runs under the snapshot that the row was read with. A change that has
+ * committed since is followed to the row's last version, which the next statement reads; the reader
+ * looks at its conditions again.
  */
 #include "postgres.h"
 
@@ -66,8 +67,10 @@ static void
 check_privilege(Oid relid, bool delete)
 {
 	if (pg_class_aclmask(relid, GetUserId(), delete ? ACL_DELETE : ACL_UPDATE, ACLMASK_ANY) == 0 &&
-		(delete || pg_attribute_aclcheck_all(relid, GetUserId(), ACL_UPDATE, ACLMASK_ANY) != ACLCHECK_OK))
-		aclcheck_error(ACLCHECK_NO_PRIV, get_relkind_objtype(get_rel_relkind(relid)), get_rel_name(relid));
+		(delete ||
+		 pg_attribute_aclcheck_all(relid, GetUserId(), ACL_UPDATE, ACLMASK_ANY) != ACLCHECK_OK))
+		aclcheck_error(ACLCHECK_NO_PRIV, get_relkind_objtype(get_rel_relkind(relid)),
+					   get_rel_name(relid));
 }
 
 RfRowLocker *
@@ -86,7 +89,8 @@ rf_row_locker_create(Oid relid, bool delete)
 	{
 		Relation	rel = table_open(lfirst_oid(lc), NoLock);
 
-		if (rel->rd_rel->relkind == RELKIND_RELATION && rel->rd_tableam == GetHeapamTableAmRoutine())
+		if (rel->rd_rel->relkind == RELKIND_RELATION &&
+			rel->rd_tableam == GetHeapamTableAmRoutine())
 		{
 			locker->members = lappend(locker->members, rel);
 			locker->slots = lappend(locker->slots, table_slot_create(rel, NULL));
@@ -113,7 +117,8 @@ rf_row_locker_end(RfRowLocker *locker)
 static bool
 is_ours(HeapTupleHeader tuple)
 {
-	return (tuple->t_infomask & HEAP_XMAX_INVALID) == 0 && !HEAP_XMAX_IS_LOCKED_ONLY(tuple->t_infomask) &&
+	return (tuple->t_infomask & HEAP_XMAX_INVALID) == 0 &&
+		!HEAP_XMAX_IS_LOCKED_ONLY(tuple->t_infomask) &&
 		TransactionIdIsCurrentTransactionId(HeapTupleHeaderGetUpdateXid(tuple));
 }
 
@@ -137,9 +142,12 @@ is_shown(Oid relid, Relation rel, ItemPointer ctid, bool read_only)
 	return shown;
 }
 
-/* False: there is no such version that the caller may see, or another transaction has replaced it. */
+/*
+ * False: there is no such version that the caller may see, or another transaction has replaced it.
+ */
 static bool
-lock_version(const RfRowLocker *locker, Relation rel, ItemPointer ctid, LockTupleMode mode, TupleTableSlot *slot)
+lock_version(const RfRowLocker *locker, Relation rel, ItemPointer ctid, LockTupleMode mode,
+			 TupleTableSlot *slot)
 {
 	HeapTupleData tuple;
 	Buffer		buffer;
@@ -174,13 +182,15 @@ rf_lock_row(RfRowLocker *locker, ItemPointer ctid, bool delete)
 	ListCell   *lc;
 
 	foreach(lc, locker->members)
-		locked |= lock_version(locker, lfirst(lc), ctid, delete ? LockTupleExclusive : LockTupleNoKeyExclusive,
+		locked |= lock_version(locker, lfirst(lc), ctid,
+							   delete ? LockTupleExclusive : LockTupleNoKeyExclusive,
 							   list_nth(locker->slots, foreach_current_index(lc)));
 	if (!locked)
 		ereport(ERROR,
 				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
 				 errmsg("could not serialize access due to concurrent update"),
-				 errdetail("A row of \"%s\" has been changed since the statement found it by a join of several nodes.",
+				 errdetail("A row of \"%s\" has been changed since the statement found it by a "
+						   "join of several nodes.",
 						   get_rel_name(locker->relid)),
 				 errhint("Try the transaction again.")));
 }
@@ -206,7 +216,8 @@ check_reader(Oid relid)
 		 pg_attribute_aclcheck_all(relid, GetUserId(), ACL_SELECT, ACLMASK_ANY) != ACLCHECK_OK) ||
 		(pg_class_aclmask(relid, GetUserId(), ACL_UPDATE, ACLMASK_ANY) == 0 &&
 		 pg_attribute_aclcheck_all(relid, GetUserId(), ACL_UPDATE, ACLMASK_ANY) != ACLCHECK_OK))
-		aclcheck_error(ACLCHECK_NO_PRIV, get_relkind_objtype(get_rel_relkind(relid)), get_rel_name(relid));
+		aclcheck_error(ACLCHECK_NO_PRIV, get_relkind_objtype(get_rel_relkind(relid)),
+					   get_rel_name(relid));
 }
 
 /* The table of the relation that has the row; both stay locked until the transaction ends. */
@@ -219,7 +230,8 @@ open_member(Oid relid, Oid member)
 	if (member != relid && !list_member_oid(find_all_inheritors(relid, RowShareLock, NULL), member))
 		ereport(ERROR,
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
-				 errmsg("the table with OID %u is not a part of \"%s\"", member, get_rel_name(relid))));
+				 errmsg("the table with OID %u is not a part of \"%s\"", member,
+						get_rel_name(relid))));
 	rel = table_open(member, RowShareLock);
 	if (rel->rd_rel->relkind != RELKIND_RELATION)
 		ereport(ERROR,
@@ -269,7 +281,8 @@ is_locked(TM_Result result, Relation rel)
 			if (IsolationUsesXactSnapshot())
 				ereport(ERROR,
 						(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
-						 errmsg(result == TM_Updated ? "could not serialize access due to concurrent update" :
+						 errmsg(result == TM_Updated ?
+								"could not serialize access due to concurrent update" :
 								"could not serialize access due to concurrent delete")));
 			if (result == TM_Deleted)
 				return false;
@@ -277,7 +290,8 @@ is_locked(TM_Result result, Relation rel)
 		default:
 			break;
 	}
-	elog(ERROR, "unexpected result %d of locking a row of \"%s\"", (int) result, RelationGetRelationName(rel));
+	elog(ERROR, "unexpected result %d of locking a row of \"%s\"", (int) result,
+		 RelationGetRelationName(rel));
 }
 
 Datum
@@ -297,11 +311,17 @@ rdma_lock_version(PG_FUNCTION_ARGS)
 	rel = open_member(relid, PG_GETARG_OID(1));
 	slot = table_slot_create(rel, NULL);
 	/* no other version is locked than one that the snapshot shows, whoever named the place */
-	if (ItemPointerGetBlockNumberNoCheck(&place) < RelationGetNumberOfBlocks(rel) &&
-		table_tuple_fetch_row_version(rel, &place, snapshot, slot) &&
-		(check_enable_rls(relid, InvalidOid, false) != RLS_ENABLED || is_shown(relid, rel, &place, true)) &&
-		is_locked(table_tuple_lock(rel, &place, snapshot, slot, snapshot->curcid, mode, policy,
-								   IsolationUsesXactSnapshot() ? 0 : TUPLE_LOCK_FLAG_FIND_LAST_VERSION, &failure),
+	if (ItemPointerGetBlockNumberNoCheck(&place) <
+		RelationGetNumberOfBlocks(rel) &&
+			table_tuple_fetch_row_version(rel, &place, snapshot, slot) &&
+			(check_enable_rls(relid, InvalidOid, false) != RLS_ENABLED ||
+			 is_shown(relid, rel, &place, true)) &&
+			is_locked(table_tuple_lock(rel, &place, snapshot, slot,
+								   snapshot->curcid, mode, policy,
+								   IsolationUsesXactSnapshot() ?
+								   0 :
+								   TUPLE_LOCK_FLAG_FIND_LAST_VERSION,
+								   &failure),
 				  rel))
 	{
 		locked_table = RelationGetRelid(rel);

@@ -1,11 +1,12 @@
 /*
- * part_log.c - which parts of distributed transactions are prepared here, and which were committed lately,
- * with their transaction IDs. For readers that compare their snapshots: compare_snapshots.c.
+ * part_log.c - which parts of distributed transactions are prepared here, and which were committed
+ * lately, with their transaction IDs. For readers that compare their snapshots:
+ * compare_snapshots.c.
  *
- * Written by the backends that prepare a part, or finish it, under the lock; read under it. Parts are
- * found by PREPARE TRANSACTION and COMMIT PREPARED of names that coordinators give (RF_GID_PREFIX). A
- * backend whose PREPARE fails takes its part out. Those of before a restart come from pg_prepared_xacts.
- * It lasts as long as the server runs; the oldest commit makes room.
+ * Written by the backends that prepare a part, or finish it, under the lock; read under it. Parts
+ * are found by PREPARE TRANSACTION and COMMIT PREPARED of names that coordinators give
+ * (RF_GID_PREFIX). A backend whose PREPARE fails takes its part out. Those of before a restart come
+ * from pg_prepared_xacts. It lasts as long as the server runs; the oldest commit makes room.
  */
 #include "postgres.h"
 
@@ -32,7 +33,10 @@
 
 #define LOCK_NAME		"rdma_fdw_part_log"
 
-/* Of parts that have been committed. So many may come between a snapshot and its comparison with others. */
+/*
+ * Of parts that have been committed. So many may come between a snapshot and its comparison with
+ * others.
+ */
 #define ENDED_PARTS		8192
 
 /* So many may be committed between a snapshot and the function that looks where the log is. */
@@ -48,11 +52,12 @@ typedef struct PartLog
 	uint64		newest[2];
 	int64		newest_us[2];	/* 0: there was none */
 
-	uint64		ended_count;	/* since it began; the last ENDED_PARTS of them are in `ended`, a ring */
+	uint64		ended_count;	/* since it began; the last ENDED_PARTS of them are in `ended`, a
+								 * ring */
 	int64		lost_us;		/* when the last one ended that is not; 0: all are */
 	FullTransactionId lost_xid; /* the newest of those */
 	int			prepared_count;
-	RfTransactionPart *prepared;		/* prepared_limit() of them */
+	RfTransactionPart *prepared;	/* prepared_limit() of them */
 	RfTransactionPart ended[ENDED_PARTS];
 } PartLog;
 
@@ -70,7 +75,8 @@ prepared_limit(void)
 static Size
 log_size(void)
 {
-	return add_size(MAXALIGN(sizeof(PartLog)), mul_size(prepared_limit(), sizeof(RfTransactionPart)));
+	return add_size(MAXALIGN(sizeof(PartLog)),
+					mul_size(prepared_limit(), sizeof(RfTransactionPart)));
 }
 
 void
@@ -180,7 +186,10 @@ widen(TransactionId xid)
 	return FullTransactionIdFromEpochAndXid(epoch, xid);
 }
 
-/* The transaction ID of each, its name, when it was prepared, its database; whatever the search_path is. */
+/*
+ * The transaction ID of each, its name, when it was prepared, its database; whatever the
+ * search_path is.
+ */
 #define RECOVER_SQL \
 	"SELECT p.transaction, p.gid, p.prepared, d.oid" \
 	" FROM pg_catalog.pg_prepared_xacts AS p JOIN pg_catalog.pg_database AS d ON d.datname OPERATOR(pg_catalog.=) p.database" \
@@ -209,7 +218,8 @@ read_prepared(int *count)
 		if (!parse_gid(SPI_getvalue(row, desc, 2), part))
 			continue;
 		part->xid = widen(DatumGetTransactionId(SPI_getbinval(row, desc, 1, &isnull)));
-		part->prepared_us = now - (wall - DatumGetTimestampTz(SPI_getbinval(row, desc, 3, &isnull)));
+		part->prepared_us = now -
+			(wall - DatumGetTimestampTz(SPI_getbinval(row, desc, 3, &isnull)));
 		part->database = DatumGetObjectId(SPI_getbinval(row, desc, 4, &isnull));
 		++*count;
 	}
@@ -218,8 +228,9 @@ read_prepared(int *count)
 }
 
 /*
- * Every backend that reads the log, or finishes a part, does this first. So nothing that was read here
- * has been finished by somebody who found no trace of it. A standby has the parts when it is promoted.
+ * Every backend that reads the log, or finishes a part, does this first. So nothing that was read
+ * here has been finished by somebody who found no trace of it. A standby has the parts when it is
+ * promoted.
  */
 static void
 recover(void)
@@ -324,7 +335,8 @@ process_utility(PlannedStmt *statement, const char *query, bool read_only_tree,
 	TransactionStmt *transaction = IsA(statement->utilityStmt, TransactionStmt) ?
 		(TransactionStmt *) statement->utilityStmt : NULL;
 	bool		commit = transaction && transaction->kind == TRANS_STMT_COMMIT_PREPARED;
-	bool		finish = commit || (transaction && transaction->kind == TRANS_STMT_ROLLBACK_PREPARED);
+	bool		finish = commit ||
+		(transaction && transaction->kind == TRANS_STMT_ROLLBACK_PREPARED);
 	char	   *gid = transaction && finish ? pstrdup(transaction->gid) : NULL;
 
 	if (finish)
@@ -380,7 +392,8 @@ rf_part_log_others_age(uint64 coordinator)
 }
 
 RfTransactionPart *
-rf_part_log_collect(bool (*wanted) (const RfTransactionPart *part, const void *arg), const void *arg, int *count)
+rf_part_log_collect(bool (*wanted) (const RfTransactionPart *part, const void *arg),
+					const void *arg, int *count)
 {
 	RfTransactionPart *parts;
 	uint64		ended;
@@ -434,4 +447,3 @@ rf_part_log_reaches(int64 age)
 	LWLockRelease(part_log->lock);
 	return since < rf_now_us() - age - RF_PARTS_SLACK_US;
 }
-

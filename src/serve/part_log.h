@@ -17,7 +17,8 @@ typedef struct RfTransactionPart
 	uint64		gid;			/* hash of its own name */
 	Oid			database;		/* of this server */
 	FullTransactionId xid;
-	int64		prepared_us;	/* rf_now_us, when it was about to be; below 0: before this machine started */
+	int64		prepared_us;	/* rf_now_us, when it was about to be; below 0: before this machine
+								 * started */
 	int64		ended_us;		/* when it had been committed; 0: it is prepared */
 } RfTransactionPart;
 
@@ -30,15 +31,22 @@ extern uint64 rf_part_log_position(void);
  */
 extern int64 rf_part_log_others_age(uint64 coordinator);
 
-/* Copies of those in this database of which the function says so, palloc'd. It runs under the lock. */
-extern RfTransactionPart *rf_part_log_collect(bool (*wanted) (const RfTransactionPart *part, const void *arg), const void *arg, int *count);
+/*
+ * Copies of those in this database of which the function says so, palloc'd. It runs under the lock.
+ */
+extern RfTransactionPart *rf_part_log_collect(bool (*wanted) (const RfTransactionPart *part,
+															  const void *arg),
+											  const void *arg, int *count);
 
-/* Does the log have all that the snapshot does not see? position: behind the snapshot; 0: not known. */
+/*
+ * Does the log have all that the snapshot does not see? position: behind the snapshot; 0: not
+ * known.
+ */
 extern bool rf_part_log_is_complete(Snapshot snapshot, uint64 position);
 
 /*
- * A transaction was prepared so long ago, in microseconds, on another node. Would its part be in the log
- * if it had been committed here?
+ * A transaction was prepared so long ago, in microseconds, on another node. Would its part be in
+ * the log if it had been committed here?
  */
 extern bool rf_part_log_reaches(int64 age);
 

@@ -46,14 +46,17 @@ static set_rel_pathlist_hook_type previous_rel_pathlist_hook = NULL;
 
 PG_FUNCTION_INFO_V1(rdma_partialize);
 
-/* Reached only where the planner does not see it: without the hook, or where no query is planned. */
+/*
+ * Reached only where the planner does not see it: without the hook, or where no query is planned.
+ */
 Datum
 rdma_partialize(PG_FUNCTION_ARGS)
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 			 errmsg("rdma.partialize cannot be used here"),
-			 errdetail("It stands directly over an aggregate of a query, on a server that has rdma_fdw in shared_preload_libraries.")));
+			 errdetail("It stands directly over an aggregate of a query, on a server that has "
+					   "rdma_fdw in shared_preload_libraries.")));
 }
 
 /*
@@ -171,8 +174,9 @@ marked_aggregate(FuncExpr *mark)
 	if (mark->funcresulttype != state)
 		ereport(ERROR,
 				(errcode(ERRCODE_DATATYPE_MISMATCH),
-				 errmsg("the state of aggregate %s is of type %s, not %s", format_procedure(agg->aggfnoid),
-						format_type_be(state), format_type_be(mark->funcresulttype)),
+				 errmsg("the state of aggregate %s is of type %s, not %s",
+						format_procedure(agg->aggfnoid), format_type_be(state),
+						format_type_be(mark->funcresulttype)),
 				 errhint("Write rdma.partialize(..., NULL::%s).", format_type_be(state))));
 
 	agg = copyObject(agg);
@@ -205,7 +209,8 @@ mark_others(Node *node, Index *level)
 			why_not_partial(agg, form) != NULL)
 			ereport(ERROR,
 					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-					 errmsg("aggregate %s must stand under rdma.partialize, too", format_procedure(agg->aggfnoid)),
+					 errmsg("aggregate %s must stand under rdma.partialize, too",
+							format_procedure(agg->aggfnoid)),
 					 errdetail("One query gives states of all its aggregates or of none.")));
 		ReleaseSysCache(tuple);
 		agg->location = MARK_LOCATION;
@@ -258,7 +263,8 @@ replace_marks(Node *node, MarkContext *cxt)
 	{
 		cxt->found = true;
 		/* in its arguments and FILTER there may be queries */
-		return expression_tree_mutator((Node *) marked_aggregate((FuncExpr *) node), replace_marks, cxt);
+		return expression_tree_mutator((Node *) marked_aggregate((FuncExpr *) node), replace_marks,
+									   cxt);
 	}
 	return expression_tree_mutator(node, replace_marks, cxt);
 }
@@ -291,7 +297,9 @@ split_aggregates(Node *node, AggSplit *split)
 	return expression_tree_walker(node, split_aggregates, split);
 }
 
-/* An Agg node with marked aggregates: its own ones end there, states from below come as arguments. */
+/*
+ * An Agg node with marked aggregates: its own ones end there, states from below come as arguments.
+ */
 static void
 end_at_states(Agg *agg)
 {
@@ -303,7 +311,8 @@ end_at_states(Agg *agg)
 	if (DO_AGGSPLIT_SKIPFINAL(agg->aggsplit))
 		split = agg->aggsplit;	/* the lower one of two: it gives states already */
 	else if (DO_AGGSPLIT_COMBINE(agg->aggsplit))
-		split = AGGSPLITOP_COMBINE | AGGSPLITOP_DESERIALIZE | AGGSPLITOP_SERIALIZE | AGGSPLITOP_SKIPFINAL;
+		split = AGGSPLITOP_COMBINE | AGGSPLITOP_DESERIALIZE | AGGSPLITOP_SERIALIZE |
+			AGGSPLITOP_SKIPFINAL;
 	agg->aggsplit = split;
 	split_aggregates((Node *) agg->plan.targetlist, &split);
 	split_aggregates((Node *) agg->plan.qual, &split);
@@ -352,7 +361,8 @@ finish_plan(Plan *plan)
 		default:
 			break;
 	}
-	if (contains_marked((Node *) scanned, NULL) || contains_marked((Node *) plan->targetlist, NULL) ||
+	if (contains_marked((Node *) scanned, NULL) ||
+		contains_marked((Node *) plan->targetlist, NULL) ||
 		contains_marked((Node *) plan->qual, NULL))
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),

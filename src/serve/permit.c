@@ -10,8 +10,8 @@
  *
  * Beyond that the role could read the whole table anyway: it has SELECT on all of it, there is no
  * row security, nobody has labelled the table or a column otherwise (as those who mask columns do),
- * and the statement reads the table itself, not a view or a parent, with the rights of the role that
- * logged in.
+ * and the statement reads the table itself, not a view or a parent, with the rights of the role
+ * that logged in.
  *
  * Does: answer, for each execution anew. Does not: know what is sent.
  */
@@ -67,7 +67,8 @@ check_label(const ObjectAddress *object, const char *label)
 				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
 				 errmsg("permission denied to let pages of table \"%s\" be shipped",
 						get_rel_name(object->objectId)),
-				 errdetail("Only a superuser may do that: readers get bytes that their query did not ask for.")));
+				 errdetail("Only a superuser may do that: readers get bytes that their query did "
+						   "not ask for.")));
 }
 
 /*
@@ -123,9 +124,10 @@ is_labelled(Oid relid)
 	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
 	{
 		bool		isnull;
-		Datum		provider = heap_getattr(tuple, Anum_pg_seclabel_provider, RelationGetDescr(labels),
-											&isnull);
-		Datum		label = heap_getattr(tuple, Anum_pg_seclabel_label, RelationGetDescr(labels), &isnull);
+		Datum		provider = heap_getattr(tuple, Anum_pg_seclabel_provider,
+											RelationGetDescr(labels), &isnull);
+		Datum		label = heap_getattr(tuple, Anum_pg_seclabel_label, RelationGetDescr(labels),
+										 &isnull);
 
 		if (strcmp(TextDatumGetCString(provider), LABEL_PROVIDER) == 0)
 			ours |= strcmp(TextDatumGetCString(label), LABEL_TEXT) == 0;
@@ -145,6 +147,7 @@ rf_may_ship_pages(const PlannedStmt *statement, Relation table)
 
 	if (!rf_allow_page_shipping)
 		return false;
+
 	/*
 	 * Not within a SECURITY DEFINER function nor after SET ROLE: the setting belongs to the role
 	 * that logged in.
@@ -152,8 +155,9 @@ rf_may_ship_pages(const PlannedStmt *statement, Relation table)
 	if (GetUserId() != GetSessionUserId() || InSecurityRestrictedOperation())
 		return false;
 	if (table->rd_rel->relkind != RELKIND_RELATION ||
-		table->rd_rel->relpersistence != RELPERSISTENCE_PERMANENT || table->rd_rel->relrowsecurity ||
-		relid < FirstNormalObjectId || RelationUsesLocalBuffers(table))
+		table->rd_rel->relpersistence != RELPERSISTENCE_PERMANENT ||
+		table->rd_rel->relrowsecurity || relid < FirstNormalObjectId ||
+		RelationUsesLocalBuffers(table))
 		return false;
 	foreach(lc, statement->rtable)
 	{

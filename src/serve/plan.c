@@ -35,9 +35,10 @@
 #define MAX_PARAMETERS		65535	/* what the protocol allows */
 
 /*
- * A plan without values is estimated by what is usual, such as that few values are NULL or that an array has
- * ten elements, and can be far worse than it seems, even if it does not seem to be better. All that it can save is the
- * planning. So a statement that is expected to take more than so many times of that is planned for its values.
+ * A plan without values is estimated by what is usual, such as that few values are NULL or that an
+ * array has ten elements, and can be far worse than it seems, even if it does not seem to be
+ * better. All that it can save is the planning. So a statement that is expected to take more than
+ * so many times of that is planned for its values.
  */
 #define LONG				10
 
@@ -59,7 +60,8 @@ struct RfStatement
 	int			param_count;
 	StatementParam *params;
 	bool		only_built_in;	/* types whose meaning does not depend on anything */
-	int			workers;		/* the most that its plans may have; -1: as many as the settings allow */
+	int			workers;		/* the most that its plans may have; -1: as many as the settings
+								 * allow */
 	CachedPlanSource *source;
 };
 
@@ -163,7 +165,8 @@ check_is_select(List *queries, CommandTag tag)
 	if (query == NULL || query->commandType != CMD_SELECT || query->utilityStmt != NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("rdma.stream runs SELECT statements only, not %s", GetCommandTagName(tag))));
+				 errmsg("rdma.stream runs SELECT statements only, not %s",
+						GetCommandTagName(tag))));
 	if (query->hasModifyingCTE)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
@@ -174,7 +177,8 @@ static RfStatement *
 build_statement(const char *query, ArrayType *type_names)
 {
 	MemoryContext caller = CurrentMemoryContext;
-	MemoryContext context = AllocSetContextCreate(caller, "rdma_fdw statement", ALLOCSET_SMALL_SIZES);
+	MemoryContext context = AllocSetContextCreate(caller, "rdma_fdw statement",
+												  ALLOCSET_SMALL_SIZES);
 	RfStatement *statement;
 	RawStmt    *parsed;
 	List	   *queries;
@@ -204,7 +208,8 @@ build_statement(const char *query, ArrayType *type_names)
 	parsed = parse_one_select(query);
 	tag = CreateCommandTag(parsed->stmt);
 	statement->source = CreateCachedPlan(parsed, query, tag);
-	queries = pg_analyze_and_rewrite_fixedparams(parsed, query, types, statement->param_count, NULL);
+	queries = pg_analyze_and_rewrite_fixedparams(parsed, query, types, statement->param_count,
+												 NULL);
 	check_is_select(queries, tag);
 	/* columns of tables may get other types; how values travel is decided anew each time */
 	CompleteCachedPlan(statement->source, queries, NULL, types, statement->param_count, NULL, NULL,
@@ -276,15 +281,16 @@ rf_statement_params(RfStatement *statement, ArrayType *array)
 		to->ptype = from->type;
 		to->pflags = PARAM_FLAG_CONST;
 		to->isnull = nulls[i];
-		to->value = InputFunctionCall(&from->input, nulls[i] ? NULL : TextDatumGetCString(values[i]),
+		to->value = InputFunctionCall(&from->input,
+									  nulls[i] ? NULL : TextDatumGetCString(values[i]),
 									  from->io_param, from->typmod);
 	}
 	return params;
 }
 
 /*
- * The planner of each node takes all cores of its machine for its own. Where several work at the same statement
- * there, more processes than cores only cost what it takes to start them.
+ * The planner of each node takes all cores of its machine for its own. Where several work at the
+ * same statement there, more processes than cores only cost what it takes to start them.
  */
 int
 rf_workers_allowed(int nodes)
@@ -301,10 +307,12 @@ needs_values(const CachedPlanSource *source, const CachedPlan *plan)
 	double		planning;
 	double		custom;
 
-	if (plan != source->gplan || source->num_custom_plans == 0 || plan_cache_mode != PLAN_CACHE_MODE_AUTO)
+	if (plan != source->gplan || source->num_custom_plans == 0 ||
+		plan_cache_mode != PLAN_CACHE_MODE_AUTO)
 		return false;
 	/* as core reckons, which adds it to the costs of plans made for values */
-	planning = 1000 * cpu_operator_cost * (list_length(linitial_node(PlannedStmt, plan->stmt_list)->rtable) + 1);
+	planning = 1000 * cpu_operator_cost *
+		(list_length(linitial_node(PlannedStmt, plan->stmt_list)->rtable) + 1);
 	custom = source->total_custom_cost / source->num_custom_plans - planning;
 	return custom > LONG * planning;
 }
@@ -353,5 +361,6 @@ rf_statement_plan(RfStatement *statement, ParamListInfo params)
 bool
 rf_statement_is_unsafe(RfStatement *statement)
 {
-	return max_parallel_hazard(linitial_node(Query, statement->source->query_list)) == PROPARALLEL_UNSAFE;
+	return max_parallel_hazard(linitial_node(Query, statement->source->query_list)) ==
+		PROPARALLEL_UNSAFE;
 }

@@ -16,9 +16,9 @@ rf_request_bad(const RfRequestKind *kind, const char *problem)
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_PROTOCOL_VIOLATION),
-			 errmsg("invalid request to %s", kind->function),
-			 errdetail_internal("%s", problem),
-			 errhint("This function is called by rdma_fdw of a %s node, not by users.", kind->caller)));
+			 errmsg("invalid request to %s", kind->function), errdetail_internal("%s", problem),
+			 errhint("This function is called by rdma_fdw of a %s node, not by users.",
+					 kind->caller)));
 }
 
 void
@@ -30,10 +30,10 @@ rf_request_show(const RfRequestKind *kind, const char *sql)
 	pgstat_report_activity(STATE_RUNNING, sql);
 
 	/*
-	 * A log line of an error says the client's statement. Only if that is the call and nothing else:
-	 * within a function that catches errors, or before another statement of the same message, nothing
-	 * would set it back. The text outlives the statement, since core may log with it after its memory
-	 * is gone.
+	 * A log line of an error says the client's statement. Only if that is the call and nothing
+	 * else: within a function that catches errors, or before another statement of the same
+	 * message, nothing would set it back. The text outlives the statement, since core may log with
+	 * it after its memory is gone.
 	 */
 	if (debug_query_string == NULL || strncmp(debug_query_string, call, strlen(call)) != 0 ||
 		strncmp(debug_query_string + strlen(call), kind->function, strlen(kind->function)) != 0 ||
@@ -49,7 +49,7 @@ rf_request_show(const RfRequestKind *kind, const char *sql)
 }
 
 void *
-rf_request_read(const RfRequestKind *kind, bytea *bytes, RfStreamColumn **columns, void **trailer)
+rf_request_read(const RfRequestKind *kind, bytea * bytes, RfStreamColumn **columns, void **trailer)
 {
 	Size		length = VARSIZE_ANY_EXHDR(bytes);
 	char	   *request;

@@ -19,18 +19,20 @@ typedef struct RfRequestKind
 } RfRequestKind;
 
 /*
- * A copy of the request out of its bytes, palloc'd; the columns follow it there. *trailer: what follows
- * these, NULL: nothing. ERROR: it is none.
+ * A copy of the request out of its bytes, palloc'd; the columns follow it there. *trailer: what
+ * follows these, NULL: nothing. ERROR: it is none.
  */
-extern void *rf_request_read(const RfRequestKind *kind, bytea *bytes, RfStreamColumn **columns, void **trailer);
+extern void *rf_request_read(const RfRequestKind *kind, bytea * bytes, RfStreamColumn **columns,
+							 void **trailer);
 
 /*
- * Whoever watches this node sees the statement that a request carries or stands for, not the call: in
- * pg_stat_activity, and in the log's line about the statement of an error.
+ * Whoever watches this node sees the statement that a request carries or stands for, not the call:
+ * in pg_stat_activity, and in the log's line about the statement of an error.
  */
 extern void rf_request_show(const RfRequestKind *kind, const char *sql);
 
 /* ERROR: it is no request, and why. */
-extern void rf_request_bad(const RfRequestKind *kind, const char *problem) __attribute__((noreturn));
+extern void rf_request_bad(const RfRequestKind *kind, const char *problem)
+			__attribute__((noreturn));
 
 #endif

@@ -73,13 +73,15 @@ wants_most(Relation rel, const AttrNumber *map, int count)
 	for (int i = 0; i < count; i++)
 	{
 		Form_pg_attribute att = TupleDescAttr(RelationGetDescr(rel), map[i] - 1);
-		int32		width = att->attlen > 0 ? att->attlen : get_attavgwidth(RelationGetRelid(rel), map[i]);
+		int32		width = att->attlen > 0 ? att->attlen :
+			get_attavgwidth(RelationGetRelid(rel), map[i]);
 
 		if (width <= 0)
 			return true;
 		wanted += width;
 	}
-	return rel->rd_rel->reltuples <= 0 || stored <= MAX_STORED_RATIO * wanted * rel->rd_rel->reltuples;
+	return rel->rd_rel->reltuples <= 0 ||
+		stored <= MAX_STORED_RATIO * wanted * rel->rd_rel->reltuples;
 }
 
 /* The visible tuples of one page, which stays pinned. */
@@ -92,11 +94,13 @@ typedef struct PageTuples
 } PageTuples;
 
 /*
- * What heap scans do with a page: prune it, and check each tuple under the share lock. With `whole`,
- * a page whose tuples are all visible is sent as it is instead: returns its rows, otherwise -1.
+ * What heap scans do with a page: prune it, and check each tuple under the share lock. With
+ * `whole`, a page whose tuples are all visible is sent as it is instead: returns its rows,
+ * otherwise -1.
  */
 static int
-collect_visible(Relation rel, Snapshot snapshot, Buffer buffer, RfStreamDest *whole, PageTuples *found)
+collect_visible(Relation rel, Snapshot snapshot, Buffer buffer, RfStreamDest *whole,
+				PageTuples *found)
 {
 	BlockNumber block = BufferGetBlockNumber(buffer);
 	Page		page;
@@ -156,7 +160,8 @@ collect_visible(Relation rel, Snapshot snapshot, Buffer buffer, RfStreamDest *wh
 
 /* Hand a page's tuples over; false: the reader has stopped. */
 static bool
-send_page(Relation rel, Buffer buffer, const PageTuples *found, TupleTableSlot *slot, RfStreamDest *dest)
+send_page(Relation rel, Buffer buffer, const PageTuples *found, TupleTableSlot *slot,
+		  RfStreamDest *dest)
 {
 	DestReceiver *receiver = rf_stream_dest_receiver(dest);
 	int			at = 0;
@@ -224,9 +229,10 @@ is_large(Relation rel, BlockNumber blocks)
 #define RING_PINS			(Max(224 * 1024 / BLCKSZ, 1))
 
 /*
- * A block, which is likely to be in the buffer behind the one of the block before (what was read from
- * front to back is): looking there saves the look into the table of buffers, which costs as much as
- * all else that is done to a page that is sent as it is. Not with a ring, whose buffers are reused.
+ * A block, which is likely to be in the buffer behind the one of the block before (what was read
+ * from front to back is): looking there saves the look into the table of buffers, which costs as
+ * much as all else that is done to a page that is sent as it is. Not with a ring, whose buffers are
+ * reused.
  */
 #define PREFETCHED_BYTES	640
 
@@ -241,7 +247,10 @@ read_block(Relation rel, BlockNumber block, Buffer before, BufferAccessStrategy 
 		pgstat_count_buffer_read(rel);
 		pgstat_count_buffer_hit(rel);
 
-		/* The next one's line pointers, which are what a sender of pages looks at, come meanwhile; if it is another page, in vain. */
+		/*
+		 * The next one's line pointers, which are what a sender of pages looks at, come meanwhile;
+		 * if it is another page, in vain.
+		 */
 		if (guess < NBuffers)
 			for (int i = 0; i < PREFETCHED_BYTES; i += PG_CACHE_LINE_SIZE / 2)
 				__builtin_prefetch(BufferGetPage(guess) + BLCKSZ + i);
@@ -281,7 +290,11 @@ run_heap(SeqScanState *node, Snapshot snapshot, RfStreamDest *dest)
 		CHECK_FOR_INTERRUPTS();
 		pages = rf_stream_dest_takes_page(dest);	/* may wait, so before there is a pin */
 		buffer = read_block(rel, block, buffer, strategy);
-		whole = collect_visible(rel, snapshot, buffer, pages && qual == NULL && rf_stream_dest_takes_whole(dest) ? dest : NULL, found);
+		whole = collect_visible(
+								rel, snapshot, buffer,
+								pages && qual == NULL && rf_stream_dest_takes_whole(dest) ? dest :
+								NULL,
+								found);
 		count = whole >= 0 ? whole : found->count;
 		rf_count_rows_read(rel, count);
 		more = true;
@@ -353,7 +366,8 @@ rf_bare_scan(PlanState *plan, AttrNumber **attmap, int *count)
 	if (!IsA(node, SeqScanState) || plan->state->es_plannedstmt->rowMarks != NIL ||
 		plan->state->es_junkFilter != NULL || plan->instrument != NULL)
 		return NULL;
-	*attmap = plain_columns((SeqScan *) node->ss.ps.plan, RelationGetDescr(node->ss.ss_currentRelation), count);
+	*attmap = plain_columns((SeqScan *) node->ss.ps.plan,
+							RelationGetDescr(node->ss.ss_currentRelation), count);
 	return *attmap != NULL ? node : NULL;
 }
 
@@ -378,7 +392,9 @@ rf_run_bare_scan(QueryDesc *query, RfStreamDest *dest)
 		rf_stream_dest_takes_tuples(dest, RelationGetDescr(rel));
 	if (pages && rf_stream_dest_wants_pages(dest) && rf_may_ship_pages(query->plannedstmt, rel) &&
 		wants_most(rel, map, count))
-		rf_stream_dest_offer_pages(dest, rel, map, count, is_large(rel, RelationGetNumberOfBlocks(rel)) ? RING_PINS : INT_MAX);
+		rf_stream_dest_offer_pages(dest, rel, map, count,
+								   is_large(rel, RelationGetNumberOfBlocks(rel)) ? RING_PINS :
+								   INT_MAX);
 	else if (node->ss.ps.qual != NULL)
 		pages = false;
 	if (pages)

@@ -1,10 +1,10 @@
 /*
  * single_value.c - rdma.first_two(value) and rdma.only_value(values).
  *
- * A sub-select in an expression gives one value, and is an error with more than one row, but only for a row
- * of the query around that asks for it. When it becomes a grouped sub-select that is joined to the query
- * (fdw/plan/decorrelate.c), each group keeps its first two values, in the order that the aggregate asks for,
- * and who uses the value of a group finds that it is the only one.
+ * A sub-select in an expression gives one value, and is an error with more than one row, but only
+ * for a row of the query around that asks for it. When it becomes a grouped sub-select that is
+ * joined to the query (fdw/plan/decorrelate.c), each group keeps its first two values, in the order
+ * that the aggregate asks for, and who uses the value of a group finds that it is the only one.
  */
 #include "postgres.h"
 
@@ -46,7 +46,8 @@ take(ArrayType *array, ElementType *type, Datum *values, bool *nulls)
 	bool	   *are_null;
 	int			n;
 
-	deconstruct_array(array, type->type, type->length, type->byval, type->align, &elements, &are_null, &n);
+	deconstruct_array(array, type->type, type->length, type->byval, type->align, &elements,
+					  &are_null, &n);
 	n = Min(n, KEPT);
 	memcpy(values, elements, n * sizeof(Datum));
 	memcpy(nulls, are_null, n * sizeof(bool));
@@ -58,7 +59,8 @@ make(ElementType *type, Datum *values, bool *nulls, int n)
 {
 	int			first = 1;
 
-	return PointerGetDatum(construct_md_array(values, nulls, 1, &n, &first, type->type, type->length, type->byval, type->align));
+	return PointerGetDatum(construct_md_array(values, nulls, 1, &n, &first, type->type,
+											  type->length, type->byval, type->align));
 }
 
 static int

@@ -226,8 +226,8 @@ plan_receive(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist, 
 		Form_pg_attribute att = TupleDescAttr(incoming->wanted, i);
 
 		columns = lappend(columns,
-						  makeTargetEntry((Expr *) makeVar(rel->relid, i + 1, att->atttypid, att->atttypmod,
-														   att->attcollation, 0),
+						  makeTargetEntry((Expr *) makeVar(rel->relid, i + 1, att->atttypid,
+														   att->atttypmod, att->attcollation, 0),
 										  i + 1, NULL, false));
 	}
 	scan->flags = path->flags;
@@ -316,7 +316,8 @@ start_flow(ReceiveState *state)
 		ereport(ERROR,
 				(errcode(rf_peer_missing_sqlstate(&request->node)),
 				 errmsg("the writing node's engine is not connected to this node"),
-				 errhint("It connects when the next query begins; run the statement again. rdma_fdw.connect_timeout is how long it is waited for.")));
+				 errhint("It connects when the next query begins; run the statement again. "
+						 "rdma_fdw.connect_timeout is how long it is waited for.")));
 	state->flow = rf_flow_listen(peer, request->receive_buffers, request->receive_buffer_size, 0);
 	rf_flow_address(state->flow, &index, &key);
 
@@ -415,7 +416,8 @@ convert(ReceiveState *state, Datum *values, bool *isnull)
 		AttrNumber	attr = conversion->attr;
 
 		if (!isnull[attr])
-			values[attr] = InputFunctionCall(&conversion->input, OutputFunctionCall(&conversion->output, values[attr]),
+			values[attr] = InputFunctionCall(&conversion->input,
+											 OutputFunctionCall(&conversion->output, values[attr]),
 											 conversion->input_param, -1);
 	}
 	MemoryContextSwitchTo(caller);
@@ -511,7 +513,7 @@ rdma_receive(PG_FUNCTION_ARGS)
 /* ---------- the request ---------- */
 
 static RfStoreRequest *
-read_request(bytea *bytes, RfStreamColumn **columns)
+read_request(bytea * bytes, RfStreamColumn **columns)
 {
 	void	   *trailer;
 	RfStoreRequest *request = rf_request_read(&store_request, bytes, columns, &trailer);
@@ -610,12 +612,15 @@ describe_rows(Incoming *in, RfStreamColumn *columns, ArrayType *names)
 			sent = wanted;
 		TupleDescInitEntry(in->sent, i + 1, name, sent, -1, 0);
 		TupleDescInitEntry(in->wanted, i + 1, name, wanted, -1, 0);
+
 		/*
 		 * "typmod given": without it char and bit would be named as what stands for one character
 		 * or bit
 		 */
 		appendStringInfo(&types, "%sc%d %s", i == 0 ? "" : ", ", i + 1,
-						 format_type_extended(wanted, -1, FORMAT_TYPE_TYPEMOD_GIVEN | FORMAT_TYPE_FORCE_QUALIFY));
+						 format_type_extended(wanted, -1,
+											  FORMAT_TYPE_TYPEMOD_GIVEN |
+											  FORMAT_TYPE_FORCE_QUALIFY));
 	}
 	if (writes_by_ctid(in) && TupleDescAttr(in->sent, 0)->atttypid != TIDOID)
 		bad_request("Its first column is no ctid.");
@@ -638,7 +643,8 @@ insert_rows(Incoming *in, const char *row_types)
 	initStringInfo(&sql);
 	appendStringInfo(&sql, "INSERT INTO %s", in->relation);
 	for (int i = 0; i < in->wanted->natts; i++)
-		appendStringInfo(&sql, "%s%s", i == 0 ? "(" : ", ", quote_identifier(NameStr(TupleDescAttr(in->wanted, i)->attname)));
+		appendStringInfo(&sql, "%s%s", i == 0 ? "(" : ", ",
+						 quote_identifier(NameStr(TupleDescAttr(in->wanted, i)->attname)));
 	appendStringInfo(&sql, ") SELECT * FROM rdma.receive() AS r(%s)", row_types);
 	if ((in->request->flags & RF_STORE_DO_NOTHING) != 0)
 		appendStringInfoString(&sql, " ON CONFLICT DO NOTHING");
@@ -751,9 +757,12 @@ rdma_store(PG_FUNCTION_ARGS)
 	in.request = read_request(PG_GETARG_BYTEA_PP(0), &columns);
 	if (in.request->column_count == 0)
 		bad_request("It has no columns.");
-	if (in.request->column_count == 1 ? in.request->flags == RF_STORE_UPDATE : in.request->flags == RF_STORE_DELETE)
+	if (in.request->column_count == 1 ? in.request->flags == RF_STORE_UPDATE :
+		in.request->flags == RF_STORE_DELETE)
 		bad_request("Its number of columns does not fit its flags.");
-	command = in.request->flags == RF_STORE_UPDATE ? "UPDATE" : in.request->flags == RF_STORE_DELETE ? "DELETE" : "INSERT";
+	command = in.request->flags == RF_STORE_UPDATE ? "UPDATE" :
+		in.request->flags == RF_STORE_DELETE ? "DELETE" :
+		"INSERT";
 	/* said before the lock below is refused, which a standby does with another error */
 	PreventCommandIfReadOnly(command);
 	PreventCommandIfParallelMode(command);

@@ -1,5 +1,6 @@
 /*
- * store.h - what store.c, store_insert.c and store_update.c share. Nobody outside the room includes it.
+ * store.h - what store.c, store_insert.c and store_update.c share. Nobody outside the room includes
+ * it.
  */
 #ifndef RF_STORE_H
 #define RF_STORE_H
@@ -28,9 +29,10 @@ extern void rf_store_at_ctid(ItemPointer ctid);
 extern void rf_store_insert_together(ModifyTableState *node);
 
 /*
- * lock_row.c: locks the row of the relation at this place, to be updated or deleted. Waits for other
- * transactions. ERROR (40001) if one has changed it since the writing node read it, or the caller may not see
- * it; (42501) if it may not write the relation. The end closes what was opened, in the same transaction.
+ * lock_row.c: locks the row of the relation at this place, to be updated or deleted. Waits for
+ * other transactions. ERROR (40001) if one has changed it since the writing node read it, or the
+ * caller may not see it; (42501) if it may not write the relation. The end closes what was opened,
+ * in the same transaction.
  */
 typedef struct RfRowLocker RfRowLocker;
 

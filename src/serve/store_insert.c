@@ -43,7 +43,8 @@ flush(ModifyTableState *node, Pending *pending)
 	EState	   *estate = node->ps.state;
 	ResultRelInfo *target = pending->target;
 	TriggerDesc *triggers = target->ri_TrigDesc;
-	bool		after = triggers != NULL && (triggers->trig_insert_after_row || triggers->trig_insert_new_table);
+	bool		after = triggers != NULL &&
+		(triggers->trig_insert_after_row || triggers->trig_insert_new_table);
 	MemoryContext caller;
 
 	if (pending->count == 0)
@@ -51,7 +52,8 @@ flush(ModifyTableState *node, Pending *pending)
 
 	/* what this leaves behind is of these rows only */
 	caller = MemoryContextSwitchTo(GetPerTupleMemoryContext(estate));
-	table_multi_insert(target->ri_RelationDesc, pending->slots, pending->count, estate->es_output_cid, 0, pending->bulk);
+	table_multi_insert(target->ri_RelationDesc, pending->slots, pending->count,
+					   estate->es_output_cid, 0, pending->bulk);
 	MemoryContextSwitchTo(caller);
 
 	for (int i = 0; i < pending->count; i++)
@@ -60,13 +62,16 @@ flush(ModifyTableState *node, Pending *pending)
 
 		rf_store_at_row(pending->count - 1 - i);
 		if (target->ri_NumIndices > 0)
-			recheck = ExecInsertIndexTuples(target, pending->slots[i], estate, false, false, NULL, NIL
+			recheck = ExecInsertIndexTuples(target, pending->slots[i], estate, false, false, NULL,
+											NIL
 #if PG_VERSION_NUM >= 160000
-											,false
+											,
+											false
 #endif
 				);
 		if (after || recheck != NIL)
-			ExecARInsertTriggers(estate, target, pending->slots[i], recheck, node->mt_transition_capture);
+			ExecARInsertTriggers(estate, target, pending->slots[i], recheck,
+								 node->mt_transition_capture);
 		list_free(recheck);
 		ExecClearTuple(pending->slots[i]);
 	}

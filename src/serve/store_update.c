@@ -1,6 +1,6 @@
 /*
- * store_update.c - rdma.store() for UPDATE and DELETE of rows that the writing node has read before:
- * each of the rows that arrive names one by its ctid and holds its new values.
+ * store_update.c - rdma.store() for UPDATE and DELETE of rows that the writing node has read
+ * before: each of the rows that arrive names one by its ctid and holds its new values.
  *
  * One prepared statement runs per row, as if the writer had sent it by itself: in the order of the
  * rows, each as a command of its own that sees the ones before, so a row that is named twice is
@@ -58,7 +58,8 @@ write_row(TupleTableSlot *slot, DestReceiver *dest)
 	for (int i = 0; i < count; i++)
 		writer->nulls[i] = slot->tts_isnull[i] ? 'n' : ' ';
 	if (writer->locker != NULL)
-		rf_lock_row(writer->locker, (ItemPointer) DatumGetPointer(slot->tts_values[0]), writer->delete);
+		rf_lock_row(writer->locker, (ItemPointer) DatumGetPointer(slot->tts_values[0]),
+					writer->delete);
 	rf_store_at_ctid((ItemPointer) DatumGetPointer(slot->tts_values[0]));
 	result = SPI_execute_plan(writer->plan, slot->tts_values, writer->nulls, false, 0);
 	if (result < 0 && result != SPI_OK_REWRITTEN)
@@ -66,10 +67,13 @@ write_row(TupleTableSlot *slot, DestReceiver *dest)
 	if (SPI_processed > 1)
 		ereport(ERROR,
 				(errcode(ERRCODE_CARDINALITY_VIOLATION),
-				 errmsg("a row of \"%s\" cannot be told from others", writer->relation),
-				 errdetail("The relation has partitions or children, and " UINT64_FORMAT " rows of them are at the same place (ctid).",
+				 errmsg("a row of \"%s\" cannot be told from others",
+						writer->relation),
+				 errdetail("The relation has partitions or children, and " UINT64_FORMAT
+						   " rows of them are at the same place (ctid).",
 						   (uint64) SPI_processed),
-				 errhint("Make each of them a foreign table of its own, or write a statement whose conditions the data node can evaluate.")));
+				 errhint("Make each of them a foreign table of its own, or write a statement "
+						 "whose conditions the data node can evaluate.")));
 	MemoryContextSwitchTo(caller);
 	writer->written += SPI_processed;
 	return true;
@@ -112,12 +116,16 @@ rf_store_by_ctid(const char *relation, TupleDesc rows, const char *row_types, bo
 	writer.relation = relation;
 	writer.delete = delete;
 	if (!IsolationUsesXactSnapshot())
-		writer.locker = rf_row_locker_create(RangeVarGetRelid(makeRangeVarFromNameList(textToQualifiedNameList(cstring_to_text(relation))),
-															  NoLock, false), delete);
+		writer.locker = rf_row_locker_create(
+											 RangeVarGetRelid(makeRangeVarFromNameList(
+																					   textToQualifiedNameList(cstring_to_text(relation))),
+															  NoLock, false),
+											 delete);
 	writer.nulls = palloc(rows->natts);
 	writer.plan = SPI_prepare(sql.data, rows->natts, types);
 	if (writer.plan == NULL)
-		elog(ERROR, "rdma.store could not prepare \"%s\": %s", sql.data, SPI_result_code_string(SPI_result));
+		elog(ERROR, "rdma.store could not prepare \"%s\": %s", sql.data,
+			 SPI_result_code_string(SPI_result));
 	/* kept beyond the SPI connection that reads, in which it is used */
 	if (SPI_keepplan(writer.plan) != 0)
 		elog(ERROR, "rdma.store could not keep a plan");

@@ -1,9 +1,9 @@
 /*
  * stream.c - rdma.stream(): run a query for a reader and send its rows.
  *
- * Does: check the request, run the statement with the caller's rights and transaction, and its active
- * snapshot or one that was kept (kept_snapshot.c), answer with the totals. Does not: decide how rows
- * travel (dest.c) or keep plans (plan.c).
+ * Does: check the request, run the statement with the caller's rights and transaction, and its
+ * active snapshot or one that was kept (kept_snapshot.c), answer with the totals. Does not: decide
+ * how rows travel (dest.c) or keep plans (plan.c).
  */
 #include "postgres.h"
 
@@ -35,7 +35,7 @@ static const RfRequestKind stream_request = {
 	 (uint32) RF_STREAM_NODES_MAX << RF_STREAM_NODES_SHIFT)
 
 static RfStreamRequest *
-read_request(bytea *bytes, RfStreamColumn **columns, RfStreamSnapshot *snapshot)
+read_request(bytea * bytes, RfStreamColumn **columns, RfStreamSnapshot *snapshot)
 {
 	void	   *trailer;
 	RfStreamRequest *request = rf_request_read(&stream_request, bytes, columns, &trailer);
@@ -125,7 +125,8 @@ rdma_stream(PG_FUNCTION_ARGS)
 	 * stays.
 	 */
 	dest = rf_stream_dest_create(request, columns);
-	run(linitial_node(PlannedStmt, plan->stmt_list), sql, params, (request->flags & RF_STREAM_KEPT) != 0, dest);
+	run(linitial_node(PlannedStmt, plan->stmt_list), sql, params,
+		(request->flags & RF_STREAM_KEPT) != 0, dest);
 	ReleaseCachedPlan(plan, CurrentResourceOwner);
 	if (request->flags & RF_STREAM_KEPT)
 		PopActiveSnapshot();

@@ -67,10 +67,13 @@ out_of_memory(const char *what, size_t size, bool huge)
 	errno = saved_errno;
 	ereport(FATAL,
 			(errcode(ERRCODE_OUT_OF_MEMORY),
-			 errmsg("rdma_fdw could not %s of %zu kB of buffer memory: %m", what, size / 1024),
+			 errmsg("rdma_fdw could not %s of %zu kB of buffer memory: %m",
+					what, size / 1024),
 			 huge ?
-			 errhint("Reserve huge pages (vm.nr_hugepages), set rdma_fdw.huge_pages = try, or lower rdma_fdw.buffer_memory.") :
-			 errhint("Lower rdma_fdw.buffer_memory, or raise rdma_fdw.segment_size when descriptors ran out.")));
+			 errhint("Reserve huge pages (vm.nr_hugepages), set rdma_fdw.huge_pages = try, or "
+					 "lower rdma_fdw.buffer_memory.") :
+			 errhint("Lower rdma_fdw.buffer_memory, or raise rdma_fdw.segment_size when "
+					 "descriptors ran out.")));
 }
 
 static void
@@ -87,7 +90,8 @@ make_arena(RfShared *shared)
 		ereport(FATAL,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("rdma_fdw.buffer_memory holds fewer than two segments"),
-				 errdetail("rdma_fdw.buffer_memory is %d kB, rdma_fdw.segment_size is %d kB.", rf_buffer_memory, rf_segment_size),
+				 errdetail("rdma_fdw.buffer_memory is %d kB, rdma_fdw.segment_size is %d kB.",
+						   rf_buffer_memory, rf_segment_size),
 				 errhint("Raise rdma_fdw.buffer_memory or lower rdma_fdw.segment_size.")));
 	if (count > RF_MAX_SEGMENTS)
 		ereport(FATAL,
@@ -217,7 +221,8 @@ rf_arena_startup(void)
 		memset(rf_shared, 0, sizeof(RfShared) + mul_size(rf_max_flows, sizeof(RfFlow)));
 		if (!rf_key_make(rf_shared->private_key, rf_shared->public_key) ||
 			!rf_key_identity(rf_shared->public_key, &rf_shared->node))
-			ereport(FATAL, (errmsg("rdma_fdw could not make a key of its engine: libcrypto cannot do X25519")));
+			ereport(FATAL,
+					(errmsg("rdma_fdw could not make a key of its engine: libcrypto cannot do X25519")));
 		rf_shared->max_flows = rf_max_flows;
 		atomic_store(&rf_shared->flows_reached, Min(rf_max_flows, RF_FIRST_FLOWS));
 		rf_shared->page_memory = (uint8_t *) BufferBlocks;
@@ -233,7 +238,8 @@ rf_arena_startup(void)
 		for (i = 0; i < RF_MAX_PEERS; i++)
 			ConditionVariableInit(&rf_wait_points->peer[i]);
 	}
-	rf_shares = ShmemInitStruct("rdma_fdw shared flows", mul_size(rf_max_flows, sizeof(RfShare)), &found);
+	rf_shares = ShmemInitStruct("rdma_fdw shared flows", mul_size(rf_max_flows, sizeof(RfShare)),
+								&found);
 	if (!found)
 		memset(rf_shares, 0, mul_size(rf_max_flows, sizeof(RfShare)));
 	LWLockRelease(AddinShmemInitLock);
@@ -244,5 +250,7 @@ rf_engine_lockable(void)
 {
 	uint64		bytes = rf_segment_offset(rf_shared, rf_shared->segment_count);
 
-	return rf_shared->value_size == 0 ? bytes : bytes + rf_shared->value_size + (uint64) rf_registration_cache * 1024;
+	return rf_shared->value_size == 0 ?
+		bytes :
+		bytes + rf_shared->value_size + (uint64) rf_registration_cache * 1024;
 }

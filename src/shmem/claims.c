@@ -14,7 +14,8 @@ is_coming(const RfShared *shared, const RfPeer *peer, const RfNodeId *node, bool
 {
 	uint32_t	state = atomic_load(&peer->state);
 
-	return (state == RF_PEER_REQUESTED || state == RF_PEER_CONNECTING || state == RF_PEER_CONNECTED) &&
+	return (state == RF_PEER_REQUESTED || state == RF_PEER_CONNECTING ||
+			state == RF_PEER_CONNECTED) &&
 		rf_same_node(&peer->node, node) &&
 		(!rf_same_node(node, &shared->node) || (peer->accepted != 0) == accepted);
 }

@@ -47,10 +47,11 @@ extern bool rf_token_put(RfShared *shared, const uint8_t id[16],
 
 /*
  * For the engine's main thread only. rf_token_issuer: the role that an issued token is for, and how
- * many its tokens may be. rf_token_take: finds an issued token, and who may use it; unless `keep`, it
- * is removed.
+ * many its tokens may be. rf_token_take: finds an issued token, and who may use it; unless `keep`,
+ * it is removed.
  */
-extern bool rf_token_issuer(RfShared *shared, const uint8_t id[16], uint32_t *role, uint32_t *role_limit);
+extern bool rf_token_issuer(RfShared *shared, const uint8_t id[16], uint32_t *role,
+							uint32_t *role_limit);
 extern bool rf_token_take(RfShared *shared, const uint8_t id[16],
 						  uint8_t secret[RF_TOKEN_SIZE], RfNodeId *client, bool keep);
 

@@ -73,7 +73,8 @@ rf_group_desc_check(const RfGroupDesc *desc, size_t length, RfError *error)
 		what = "It does not begin with its header.";
 	else if (desc->version != RF_WIRE_VERSION)
 		return rf_error(error, RF_ERROR_VERSION, NULL,
-						RF_WIRE_BEHIND(desc->version, "Upgrade rdma_fdw on the node that planned the query.",
+						RF_WIRE_BEHIND(desc->version,
+									   "Upgrade rdma_fdw on the node that planned the query.",
 									   "Upgrade rdma_fdw on this node."),
 						"the description of a flow has version %u, this node speaks %u",
 						desc->version, RF_WIRE_VERSION);

@@ -13,8 +13,8 @@
  */
 #pragma GCC visibility push(default)
 
-#define RF_GROUP_MAX_MEMBERS	256		/* of either side */
-#define RF_GROUP_CONTROL_SLOTS	4		/* of the flows between consumers */
+#define RF_GROUP_MAX_MEMBERS	256 /* of either side */
+#define RF_GROUP_CONTROL_SLOTS	4	/* of the flows between consumers */
 #define RF_GROUP_CONTROL_SIZE	4096
 #define RF_GROUP_ANY			(-1)
 

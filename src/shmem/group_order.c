@@ -216,7 +216,8 @@ rf_order_decide(RfOrder *order, RfError *error)
 			else if (order->others[0].ended[producer] &&
 					 other->arrived[producer] != order->others[0].arrived[producer])
 				return rf_error(error, RF_ERROR_PROTOCOL, NULL, NULL,
-								"producer %u sent %llu parts to consumer %u and %llu to the first one",
+								"producer %u sent %llu parts to consumer %u and %llu to the first "
+								"one",
 								producer, (unsigned long long) other->arrived[producer], consumer,
 								(unsigned long long) order->others[0].arrived[producer]);
 		}

@@ -28,7 +28,7 @@
 
 #define RF_CACHE_LINE		64
 #define RF_MAX_LANES		16
-#define RF_MAX_CHAIN		64			/* work requests in one post, at most */
+#define RF_MAX_CHAIN		64	/* work requests in one post, at most */
 
 typedef enum RfFlowRole
 {
@@ -40,16 +40,23 @@ typedef enum RfFlowRole
  * Life of an entry. Every change is a compare-and-swap by the party named.
  *
  *   FREE -> CLAIMED             backend: takes the entry, fills in identity and geometry
- *   CLAIMED -> LISTENING        consumer backend: a producer with the right key may open it. No buffers yet, no engine involved
- *   CLAIMED -> OPENING          producer backend: asks its engine to open (and rings the engine's main thread)
- *   LISTENING <-> OPENING       consumer's engine (main thread): holds the entry while it looks at it, see life.c
- *   OPENING -> OPEN             engine: buffers and lane are assigned; producer: OPENED came; consumer: OPEN with its key came
- *   OPENING -> FAILED           engine: OPEN_FAILED came, peer lost (one that was stopped or cut off says nothing over libpq either), buffer_wait
+ *   CLAIMED -> LISTENING        consumer backend: a producer with the right key may open it. No
+ *   buffers yet, no engine involved
+ *   CLAIMED -> OPENING          producer backend: asks its engine to open (and rings the engine's
+ *   main thread)
+ *   LISTENING <-> OPENING       consumer's engine (main thread): holds the entry while it looks at
+ *   it, see life.c
+ *   OPENING -> OPEN             engine: buffers and lane are assigned; producer: OPENED came;
+ *   consumer: OPEN with its key came
+ *   OPENING -> FAILED           engine: OPEN_FAILED came, peer lost (one that was stopped or cut
+ *   off says nothing over libpq either), buffer_wait
  *                               over; rf_flow_error is set before
  *   OPEN -> FAILED              engine: peer lost, protocol error; rf_flow_error is set before
  *   LISTENING -> FREE           consumer backend: nothing ever came
- *   OPENING, OPEN, FAILED -> CLOSING   backend: done with it, for whatever reason; will not touch it or its buffers again
- *   CLOSING -> FREE             engine: END sent and received or the connection is gone; buffers returned
+ *   OPENING, OPEN, FAILED -> CLOSING   backend: done with it, for whatever reason; will not touch
+ *   it or its buffers again
+ *   CLOSING -> FREE             engine: END sent and received or the connection is gone; buffers
+ *   returned
  */
 typedef enum RfFlowState
 {
@@ -65,7 +72,8 @@ typedef enum RfFlowState
 /*
  * Buffer info: one status word per send buffer slot or receive buffer. Each transition has one
  * writer.
- *   send:    FREE -> FILLING -> READY, PLACED or GATHERED (producer backend), these -> IN_FLIGHT -> FREE (lane)
+ *   send:    FREE -> FILLING -> READY, PLACED or GATHERED (producer backend), these -> IN_FLIGHT ->
+ *   FREE (lane)
  *            GATHERED -> FILLING (producer backend, when it closes; see below)
  *   receive: FREE -> FULL (lane, at the immediate), FULL -> READING -> FREE (consumer backend)
  * A store that hands a buffer over is a release, the load that takes it an acquire.
@@ -78,7 +86,8 @@ typedef enum RfSlotStatus
 	RF_SLOT_IN_FLIGHT,
 	RF_SLOT_FULL,
 	RF_SLOT_READING,
-	RF_SLOT_PLACED,				/* READY, but of the slot only the header: the payload is sent from value memory */
+	RF_SLOT_PLACED,				/* READY, but of the slot only the header: the payload is sent from
+								 * value memory */
 	RF_SLOT_GATHERED			/* READY, with parts that are sent from pages in shared buffers */
 } RfSlotStatus;
 
@@ -92,12 +101,15 @@ typedef enum RfFlowWaiting
 {
 	RF_WAIT_NONE = 0,
 	RF_WAIT_ANY,				/* any event: a buffer, a state */
-	RF_WAIT_SLOTS,				/* producer: half of its slots (at least one), so that it runs for a while once woken */
+	RF_WAIT_SLOTS,				/* producer: half of its slots (at least one), so that it runs for
+								 * a while once woken */
 	RF_WAIT_ACK,				/* producer: everything it handed over is released by the reader */
 	RF_WAIT_OPEN,				/* producer: the engines have opened it, or have not */
 	RF_WAIT_CREDIT,				/* producer: the reader has a free buffer, and a slot is free */
-	RF_WAIT_LANDED,				/* producer: everything it handed over has landed in the reader's buffers */
-	RF_WAIT_VALUE				/* producer: an answer about value memory, or room in its piece (RfValueCursor.wait) */
+	RF_WAIT_LANDED,				/* producer: everything it handed over has landed in the reader's
+								 * buffers */
+	RF_WAIT_VALUE				/* producer: an answer about value memory, or room in its piece
+								 * (RfValueCursor.wait) */
 } RfFlowWaiting;
 
 /*
@@ -157,10 +169,12 @@ typedef struct RfPlaced
 typedef struct RfPart
 {
 	uint32_t	own;			/* bytes of the slot that come first, */
-	uint32_t	buffer;			/* then `length` bytes from this buffer on (0 is the first), which may reach into the next */
+	uint32_t	buffer;			/* then `length` bytes from this buffer on (0 is the first), which
+								 * may reach into the next */
 	uint16_t	offset;
 	uint16_t	length;
-	uint16_t	element;		/* with a stride: elements of so many bytes, `length` in all, so far */
+	uint16_t	element;		/* with a stride: elements of so many bytes, `length` in all, so
+								 * far */
 	uint16_t	stride;			/* from one to the next; 0: one run */
 } RfPart;
 
@@ -176,18 +190,18 @@ typedef enum RfStopReason
 
 typedef struct RfFlowStats		/* each word has the named writer; any process reads, relaxed */
 {
-	_Atomic uint64_t rows;			/* backend */
-	_Atomic uint64_t bytes;			/* backend: payload bytes submitted or consumed */
-	_Atomic uint64_t slots;			/* backend */
-	_Atomic uint64_t waits;			/* backend: times it slept for a slot, an RB or the END ack */
-	_Atomic uint64_t wait_us;		/* backend */
+	_Atomic uint64_t rows;		/* backend */
+	_Atomic uint64_t bytes;		/* backend: payload bytes submitted or consumed */
+	_Atomic uint64_t slots;		/* backend */
+	_Atomic uint64_t waits;		/* backend: times it slept for a slot, an RB or the END ack */
+	_Atomic uint64_t wait_us;	/* backend */
 	_Atomic uint64_t work_requests; /* lane */
-	_Atomic uint64_t merged;		/* lane: slots that left within another slot's work request */
-	_Atomic uint64_t chained;		/* lane: work requests that shared a doorbell with an earlier one */
+	_Atomic uint64_t merged;	/* lane: slots that left within another slot's work request */
+	_Atomic uint64_t chained;	/* lane: work requests that shared a doorbell with an earlier one */
 	_Atomic uint64_t credit_stalls; /* lane: visits that found READY slots and no credit */
 	_Atomic uint64_t credits_sent;	/* lane */
-	_Atomic uint64_t probes;		/* lane */
-	_Atomic uint64_t claims;		/* lane: receive buffers that it got from a shared pool */
+	_Atomic uint64_t probes;	/* lane */
+	_Atomic uint64_t claims;	/* lane: receive buffers that it got from a shared pool */
 	_Atomic uint64_t claims_lost;	/* lane: compare-and-swaps that found the buffer taken */
 	_Atomic uint64_t region_copies; /* backend: RfRegionCounts, of a producer */
 	_Atomic uint64_t region_gathers;
@@ -200,7 +214,7 @@ typedef struct RfFlowStats		/* each word has the named writer; any process reads
 
 typedef struct RfFlow
 {
-	_Alignas(RF_CACHE_LINE) _Atomic uint32_t state;	/* RfFlowState */
+	_Alignas(RF_CACHE_LINE) _Atomic uint32_t state; /* RfFlowState */
 
 	/* Identity: written by the claiming backend before it leaves CLAIMED, constant until FREE. */
 	uint32_t	role;
@@ -208,37 +222,48 @@ typedef struct RfFlow
 	int32_t		peer;			/* index into the peer table */
 	int32_t		owner_pid;
 	_Atomic int32_t owner_proc; /* to wake: ProcGlobal->allProcs[]; changes if shared (share.h) */
-	uint32_t	role_oid;		/* SQL role: decides who may see it; others count by it (rdma_fdw.role_share) */
+	uint32_t	role_oid;		/* SQL role: decides who may see it; others count by it
+								 * (rdma_fdw.role_share) */
 	uint32_t	role_share;		/* percent of the buffer memory that this role may have */
 	uint32_t	database_oid;
-	uint32_t	remote_flow;	/* producer: the consumer's index, from the stream request; consumer: set by the engine at OPEN */
-	uint32_t	slot_count;		/* receive buffers that the backend wants, send buffers of a producer. The engine sets it before OPEN */
-	uint32_t	window;			/* producer: slots that may be sent beyond `credit`: the reader's buffers. Set at OPENED */
+	uint32_t	remote_flow;	/* producer: the consumer's index, from the stream request;
+								 * consumer: set by the engine at OPEN */
+	uint32_t	slot_count;		/* receive buffers that the backend wants, send buffers of a
+								 * producer. The engine sets it before OPEN */
+	uint32_t	window;			/* producer: slots that may be sent beyond `credit`: the reader's
+								 * buffers. Set at OPENED */
 	uint32_t	slot_size;		/* the same; bytes, header included, multiple of 4096 */
 	uint64_t	estimated_rows; /* consumer: the planner's estimate, for progress */
 	uint32_t	buffer_wait_ms; /* the claiming session's rdma_fdw.buffer_wait */
-	RfReceivePool *pool;		/* consumer: where it takes buffers from; NULL = it has its own. The engine makes it NULL when there is none to be had */
-	_Atomic uint32_t claim_after;	/* producer: 1 + the flow that must have got a buffer for a slot first (receive.h); 0 = none */
-	_Atomic uint32_t claim_before;	/* and 1 + the flow for which this is that one. Both before the first slot is handed over */
+	RfReceivePool *pool;		/* consumer: where it takes buffers from; NULL = it has its own.
+								 * The engine makes it NULL when there is none to be had */
+	_Atomic uint32_t claim_after;	/* producer: 1 + the flow that must have got a buffer for a
+									 * slot first (receive.h); 0 = none */
+	_Atomic uint32_t claim_before;	/* and 1 + the flow for which this is that one. Both before the
+									 * first slot is handed over */
 	int64_t		start_us;		/* CLOCK_REALTIME at claim */
 
 	/*
-	 * Consumer: not 0: the backend lent the entry to itself until then (rf_now_us), and whoever makes it 0, by
-	 * compare-and-swap, has it alone: the backend to use it, the engine to free it (life.h). The key, so that no two
-	 * uses of the entry have the same. lease_until_us before lease, and that after LISTENING.
+	 * Consumer: not 0: the backend lent the entry to itself until then (rf_now_us), and whoever
+	 * makes it 0, by compare-and-swap, has it alone: the backend to use it, the engine to free it
+	 * (life.h). The key, so that no two uses of the entry have the same. lease_until_us before
+	 * lease, and that after LISTENING.
 	 */
 	_Atomic uint64_t lease;
 	_Atomic int64_t lease_until_us;
 
 	/* Placement: written by the engine before OPEN. */
-	uint8_t    *buffers;		/* slot_count * slot_size contiguous bytes in the arena (same address in every process) */
+	uint8_t    *buffers;		/* slot_count * slot_size contiguous bytes in the arena (same
+								 * address in every process) */
 	uint32_t	lkey;
 	uint32_t	lane;
 	uint64_t	remote_addr;	/* producer: receive buffer 0 */
 	uint32_t	remote_rkey;
-	uint32_t	pool_buffers;	/* producer: receive buffers in the reader's pool; 0 = it has `window` of its own */
+	uint32_t	pool_buffers;	/* producer: receive buffers in the reader's pool; 0 = it has
+								 * `window` of its own */
 	uint32_t	pool_claimable; /* the first so many of them may be claimed by compare-and-swap */
-	bool		fewer_slots;	/* backend, before anybody may open it: may it have fewer slots where buffers are short? */
+	bool		fewer_slots;	/* backend, before anybody may open it: may it have fewer slots
+								 * where buffers are short? */
 	bool		wants_pages;	/* producer: backend, before OPENING: from shared buffers? */
 	bool		has_pages;		/* producer: it can, with this key */
 	uint32_t	pages_lkey;
@@ -247,21 +272,25 @@ typedef struct RfFlow
 	 * Backend's words. `handed`: producer: slots submitted so far; consumer: receive buffers
 	 * released so far.
 	 */
-	_Alignas(RF_CACHE_LINE) _Atomic uint64_t handed;
-	_Atomic uint32_t stop;		/* RfStopReason. consumer backend: wants no more. producer: the lane sets it on STOP */
-	_Atomic uint32_t leaving;	/* consumer backend: reads what was sent and wants to be sent an end then. producer: the lane sets it */
-	_Atomic uint32_t abandoned; /* producer backend: closing without an acknowledged end: END says FAILED or STOPPED */
-	_Atomic uint32_t weight;	/* 1..RF_MAX_WEIGHT, 0 stands for the default. Reader: its
-								 * setting. Sender: the reader's, or the value that
-								 * rdma.set_flow_weight stored since; the lane reads it each turn */
+				_Alignas(RF_CACHE_LINE) _Atomic uint64_t handed;
+	_Atomic uint32_t stop;		/* RfStopReason. consumer backend: wants no more. producer: the
+								 * lane sets it on STOP */
+	_Atomic uint32_t leaving;	/* consumer backend: reads what was sent and wants to be sent an
+								 * end then. producer: the lane sets it */
+	_Atomic uint32_t abandoned; /* producer backend: closing without an acknowledged end: END says
+								 * FAILED or STOPPED */
+	_Atomic uint32_t weight;	/* 1..RF_MAX_WEIGHT, 0 stands for the default. Reader: its setting.
+								 * Sender: the reader's, or the value that rdma.set_flow_weight
+								 * stored since; the lane reads it each turn */
 
 	/*
 	 * Lane's words. `completed`: producer: slots sent and reusable; consumer: slots arrived.
-	 * `credit`: producer: buffers the reader released. `claimed`: producer: slots that got a buffer
-	 * of the pool. `place`: consumer with a pool: in which buffer each slot lies, by status[].
+	 * `credit`: producer: buffers the reader released. `claimed`: producer: slots that got a
+	 * buffer of the pool. `place`: consumer with a pool: in which buffer each slot lies, by
+	 * status[].
 	 */
-	_Alignas(RF_CACHE_LINE) _Atomic uint64_t completed;
-	_Atomic uint64_t credit;		/* consumer: releases the producer was told of */
+				_Alignas(RF_CACHE_LINE) _Atomic uint64_t completed;
+	_Atomic uint64_t credit;	/* consumer: releases the producer was told of */
 	_Atomic uint64_t claimed;
 	_Atomic uint32_t remote_end;	/* 1 + RF_END_* once the peer's END came */
 	_Atomic uint8_t place[RF_MAX_SLOTS];
@@ -270,30 +299,31 @@ typedef struct RfFlow
 	 * The owner sleeps (RfFlowWaiting): set by the backend before it re-checks and waits, cleared
 	 * by the process that wakes it.
 	 */
-	_Alignas(RF_CACHE_LINE) _Atomic uint32_t waiting;
+				_Alignas(RF_CACHE_LINE) _Atomic uint32_t waiting;
 	_Atomic uint32_t queued;	/* bit per lane's ring: ringer sets; lane clears, then checks */
 
 	/*
-	 * Value memory, producers only. The lane reads the piece when it finds a PLACED slot, which the
-	 * backend made after it had been GRANTED.
+	 * Value memory, producers only. The lane reads the piece when it finds a PLACED slot, which
+	 * the backend made after it had been GRANTED.
 	 */
 	_Atomic uint32_t value_state;	/* RfValueState */
 	uint32_t	value_lkey;		/* engine */
 	uint8_t    *value;			/* engine: the piece; NULL = none */
 	uint64_t	value_size;		/* engine: bytes */
 	uint64_t	value_wanted;	/* backend */
-	uint32_t	value_of;		/* backend, with it: 1 + the flow whose piece it shall be, too; 0 = one of its own */
+	uint32_t	value_of;		/* backend, with it: 1 + the flow whose piece it shall be, too; 0 =
+								 * one of its own */
 	RfPlaced	placed[RF_MAX_SLOTS];	/* backend, before the slot is PLACED */
 	uint8_t		part_count[RF_MAX_SLOTS];	/* backend, before the slot is GATHERED, as its parts */
 
-	_Alignas(RF_CACHE_LINE) _Atomic uint32_t status[RF_MAX_SLOTS];	/* RfSlotStatus, the BI */
+				_Alignas(RF_CACHE_LINE) _Atomic uint32_t status[RF_MAX_SLOTS];	/* RfSlotStatus, the BI */
 
 	RfFlowStats stats;
 } RfFlow;
 
 /* ---------- lanes, as shared memory sees them ---------- */
 
-#define RF_CREDIT_CANDIDATES	6		/* no limit, 4, 6, 8, 10, 12 (src/engine/throttle.c) */
+#define RF_CREDIT_CANDIDATES	6	/* no limit, 4, 6, 8, 10, 12 (src/engine/throttle.c) */
 
 /*
  * The decisions of a lane's credit throttle. The lane writes, any process reads; words of one
@@ -304,13 +334,15 @@ typedef struct RfLaneThrottle
 	_Atomic uint32_t c_max;		/* work requests outstanding on a queue pair, at most; 0 = no limit */
 	_Atomic uint64_t epoch;		/* decisions so far */
 	_Atomic uint64_t waits;		/* times that a flow had to wait for credit */
-	_Atomic uint64_t rate[RF_CREDIT_CANDIDATES];	/* of the last decision, bytes per second; 0 = not tried, it could not matter */
+	_Atomic uint64_t rate[RF_CREDIT_CANDIDATES];	/* of the last decision, bytes per second; 0 =
+													 * not tried, it could not matter */
 } RfLaneThrottle;
 
 /* A queue pair of a lane, by peer. The lane writes, any process reads. */
 typedef struct RfLaneQp
 {
-	_Atomic uint32_t number;	/* 0 = there is none; stored last when it is made, first when it goes */
+	_Atomic uint32_t number;	/* 0 = there is none; stored last when it is made, first when it
+								 * goes */
 	_Atomic uint32_t thread_domain; /* 1: on a thread domain, which is the lane's own */
 	_Atomic uint32_t outstanding;
 	_Atomic uint32_t outstanding_max;
@@ -329,18 +361,20 @@ typedef struct RfLaneQp
 typedef struct RfLane
 {
 	_Alignas(RF_CACHE_LINE) _Atomic uint64_t head;	/* ringers: next place to fill */
-	_Alignas(RF_CACHE_LINE) _Atomic uint64_t tail;	/* lane */
+				_Alignas(RF_CACHE_LINE) _Atomic uint64_t tail;	/* lane */
 	_Atomic uint32_t asleep;
 	uint32_t	number;			/* its place in RfShared.lanes */
 	int			wake_fd;		/* same number in every process of the cluster */
-	_Alignas(RF_CACHE_LINE) _Atomic uint32_t ring[RF_MAX_FLOWS];	/* flow index + 1; 0 = not filled yet */
+				_Alignas(RF_CACHE_LINE) _Atomic uint32_t ring[RF_MAX_FLOWS];	/* flow index + 1; 0 =
+																				 * not filled yet */
 
 	/* Counters: the lane writes, any process reads. */
 	_Atomic uint64_t doorbells;
 	_Atomic uint64_t requests;	/* slots and messages to be sent */
 	_Atomic uint64_t work_requests; /* that carried them: requests - merged */
 	_Atomic uint64_t merged;	/* requests that left within another's work request */
-	_Atomic uint64_t merged_while_throttled;	/* those of them that had to wait for the window or for room in the send queue */
+	_Atomic uint64_t merged_while_throttled;	/* those of them that had to wait for the window or
+												 * for room in the send queue */
 	_Atomic uint64_t chained;	/* work requests that shared a doorbell with an earlier one */
 	_Atomic uint64_t signaled;	/* work requests that asked for a completion */
 	_Atomic uint64_t turns;		/* turns that were cut short for other flows */
@@ -365,7 +399,8 @@ typedef struct RfLane
 	_Atomic uint64_t protocol_errors;
 	_Atomic uint64_t claims;	/* shared receive pools: buffers won by compare-and-swap */
 	_Atomic uint64_t claims_lost;	/* attempts that found the buffer taken */
-	_Atomic uint64_t claims_held_up;	/* times that a claim could not begin because enough were under way */
+	_Atomic uint64_t claims_held_up;	/* times that a claim could not begin because enough were
+										 * under way */
 	_Atomic uint64_t claims_asked;	/* buffers asked for instead */
 	_Atomic uint64_t grants;	/* buffers granted to those that asked */
 	_Atomic uint64_t backoff_us;	/* waited between attempts, in all */
@@ -415,13 +450,15 @@ typedef enum RfPeerPages
 
 typedef struct RfPeer
 {
-	_Alignas(RF_CACHE_LINE) _Atomic uint32_t state;	/* RfPeerState */
+	_Alignas(RF_CACHE_LINE) _Atomic uint32_t state; /* RfPeerState */
 	RfNodeId	node;
-	uint32_t	accepted;		/* 1: the other side connected to us. A node connected to itself has two entries, one of each */
+	uint32_t	accepted;		/* 1: the other side connected to us. A node connected to itself
+								 * has two entries, one of each */
 	char		host[128];		/* as the user names it; of an accepted one, its address */
 	char		addresses[128]; /* numeric, with commas between: where the engine connects to */
 	uint32_t	port;
-	uint32_t	role;			/* SQL role whose token or session brought it; by whoever claims the entry */
+	uint32_t	role;			/* SQL role whose token or session brought it; by whoever claims
+								 * the entry */
 	uint32_t	role_limit;		/* and of how many of these places it may have */
 	uint8_t		token_id[16];
 	uint8_t		token[RF_TOKEN_SIZE];	/* wiped when used */
@@ -429,19 +466,23 @@ typedef struct RfPeer
 	char		transport[16];	/* "shm", "tcp", "verbs" */
 	char		encryption[32]; /* of rows on the network: how, or "none"; "" = they cross none */
 	_Atomic uint32_t fell_back; /* 1: no warning of it yet. Engine sets, one backend clears */
-	uint32_t	attempt;		/* counts claims of this entry: a waiter knows by it whether the failure is its own */
+	uint32_t	attempt;		/* counts claims of this entry: a waiter knows by it whether the
+								 * failure is its own */
 	uint32_t	connections;	/* connection sets made so far: reconnects + 1 */
 	int64_t		since_us;
 	uint32_t	handshake_us;
 	uint32_t	round_trip_us;	/* last PING */
-	_Atomic uint32_t usual_round_trip_us;	/* see note_round_trip(); 0 = not known. The engine writes */
-	_Atomic uint64_t bandwidth; /* bytes per second, smoothed, of pulls that waited for the network; 0 = none did. Backends
-								 * write (src/remote/link.c); of two at the same time one is lost */
+	_Atomic uint32_t usual_round_trip_us;	/* see note_round_trip(); 0 = not known. The engine
+											 * writes */
+	_Atomic uint64_t bandwidth; /* bytes per second, smoothed, of pulls that waited for the
+								 * network; 0 = none did. Backends write (src/remote/link.c); of
+								 * two at the same time one is lost */
 	_Atomic uint64_t bytes_sent;
 	_Atomic uint64_t bytes_received;
 	_Atomic uint64_t flows_opened;
 	_Atomic uint32_t segments;	/* lent to it */
-	_Atomic uint64_t value_registered;	/* bytes: most value memory that is registered for it and free. Engine's main thread writes */
+	_Atomic uint64_t value_registered;	/* bytes: most value memory that is registered for it and
+										 * free. Engine's main thread writes */
 	_Atomic uint32_t pages;		/* RfPeerPages. Engine's main thread writes */
 	char		pages_error[192];	/* REFUSED: why */
 	_Atomic uint32_t waiters;	/* backends that wait for its state */
@@ -459,7 +500,8 @@ typedef struct RfToken
 	uint8_t		id[16];
 	uint8_t		secret[RF_TOKEN_SIZE];
 	RfNodeId	client;
-	_Atomic uint32_t role;		/* SQL role that it was issued to; others read it to share places fairly */
+	_Atomic uint32_t role;		/* SQL role that it was issued to; others read it to share places
+								 * fairly */
 	uint32_t	role_limit;		/* of how many tokens that role may have */
 } RfToken;
 
@@ -495,7 +537,8 @@ typedef struct RfCalibration
 typedef struct RfValueStats
 {
 	_Atomic uint64_t used;		/* bytes that flows have */
-	_Atomic uint64_t registered;	/* bytes that are registered; what is registered for two peers counts twice */
+	_Atomic uint64_t registered;	/* bytes that are registered; what is registered for two peers
+									 * counts twice */
 	_Atomic uint64_t registrations;
 	_Atomic uint64_t hits;		/* pieces that were registered already */
 	_Atomic uint64_t evictions; /* registrations dropped for the limit of unused ones */
@@ -509,6 +552,7 @@ typedef struct RfValueStats
 typedef struct RfShared
 {
 	RfNodeId	node;			/* ours: of public_key, new with every arena */
+
 	/*
 	 * For this life of the node: the postmaster writes it together with `node`, backends read it
 	 * (base/agree.h).
@@ -535,15 +579,18 @@ typedef struct RfShared
 	char		engine_local_name[64];
 	RfDeviceCaps device;		/* written by the engine before engine_pid */
 	RfError		device_error;	/* why verbs was not chosen, for rdma.check */
-	RfError		start_error;	/* why engine_pid is 0 though an engine runs; kind NONE: unknown. The engine writes */
+	RfError		start_error;	/* why engine_pid is 0 though an engine runs; kind NONE: unknown.
+								 * The engine writes */
 	RfCalibration calibration;
 	RfAdmissionStats admission;
+
 	/*
 	 * flows that wait for buffers from the engine's main thread; a backend that leaves a LISTENING
 	 * flow wakes it then
 	 */
 	_Atomic uint32_t waiting_for_buffers;
-	_Atomic uint32_t main_requests; /* bumped with engine_wake_fd: flows OPENING, peers REQUESTED or flows to free */
+	_Atomic uint32_t main_requests; /* bumped with engine_wake_fd: flows OPENING, peers REQUESTED
+									 * or flows to free */
 
 	/* Counters of the main thread. */
 	_Atomic uint64_t handshakes;
@@ -553,8 +600,9 @@ typedef struct RfShared
 	_Atomic uint64_t flows_refused;
 
 	/*
-	 * Entries of flows[] that are not FREE, or somewhat more: counted before one is claimed and after
-	 * it is freed, by who does that. As long as it is below a role's share, no role has its share.
+	 * Entries of flows[] that are not FREE, or somewhat more: counted before one is claimed and
+	 * after it is freed, by who does that. As long as it is below a role's share, no role has its
+	 * share.
 	 */
 	_Atomic uint32_t flows_used;
 
@@ -562,24 +610,27 @@ typedef struct RfShared
 	_Atomic uint32_t flows_lent;
 
 	/*
-	 * Entries from here on were never claimed, so that the main thread need not look at them: raised
-	 * by a backend before it claims one beyond, which it does when it finds none free below.
+	 * Entries from here on were never claimed, so that the main thread need not look at them:
+	 * raised by a backend before it claims one beyond, which it does when it finds none free
+	 * below.
 	 */
 	_Atomic uint32_t flows_reached;
 	_Atomic uint64_t buffer_waits;
-	_Atomic uint32_t segments_held; /* taken back from peers that may still write into them: see pool.h */
+	_Atomic uint32_t segments_held; /* taken back from peers that may still write into them: see
+									 * pool.h */
 
 	RfToken		tokens[RF_MAX_TOKENS];
 	RfSegment	segments[RF_MAX_SEGMENTS];
 	RfPeer		peers[RF_MAX_PEERS];
 	RfReceivePool receive_pools[RF_RECEIVE_POOLS];
 	RfLane		lanes[RF_MAX_LANES];
-	RfFlow		flows[];		/* max_flows; behind them for each an RfError (rf_flow_error) and parts (rf_flow_parts) */
+	RfFlow		flows[];		/* max_flows; behind them for each an RfError (rf_flow_error) and
+								 * parts (rf_flow_parts) */
 } RfShared;
 
 /*
- * Segments come in two sizes: what a peer is usually lent is small, so that there are enough of them
- * for many peers; large ones hold the buffers that do not fit.
+ * Segments come in two sizes: what a peer is usually lent is small, so that there are enough of
+ * them for many peers; large ones hold the buffers that do not fit.
  */
 #define RF_SMALL_SEGMENT	(2u << 20)	/* a huge page */
 

@@ -12,9 +12,9 @@
  * OPENING) before it reads or writes anything in it, and releases a wrong one; its owner does not
  * notice, since it waits for OPEN or FAILED.
  *
- * A backend that is idle cannot release an entry that nobody opens. So it may lend it for a time: then
- * the engine frees it from LISTENING and FAILED. Whoever takes the lease has the entry, as if the backend had
- * released it: neither does anything to the entry before.
+ * A backend that is idle cannot release an entry that nobody opens. So it may lend it for a time:
+ * then the engine frees it from LISTENING and FAILED. Whoever takes the lease has the entry, as if
+ * the backend had released it: neither does anything to the entry before.
  */
 #include "life.h"
 
@@ -53,7 +53,8 @@ rf_flow_leave(RfFlow *flow, uint32_t *lane)
 		 * stored it before the state became OPEN, or FAILED with a lane attached.
 		 */
 		*lane = state == RF_FLOW_OPEN || state == RF_FLOW_FAILED ? flow->lane : 0;
-		next = state == RF_FLOW_CLAIMED || state == RF_FLOW_LISTENING ? RF_FLOW_FREE : RF_FLOW_CLOSING;
+		next = state == RF_FLOW_CLAIMED || state == RF_FLOW_LISTENING ? RF_FLOW_FREE :
+			RF_FLOW_CLOSING;
 	} while (!atomic_compare_exchange_strong(&flow->state, &state, next));
 	return (RfFlowState) state;
 }

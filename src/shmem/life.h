@@ -14,8 +14,8 @@
 extern bool rf_flow_hold(RfFlow *flow);
 
 /*
- * Back to LISTENING. True: it is FREE instead, because its backend has left meanwhile. Only before it
- * got buffers.
+ * Back to LISTENING. True: it is FREE instead, because its backend has left meanwhile. Only before
+ * it got buffers.
  */
 extern bool rf_flow_let_go(RfFlow *flow);
 
@@ -27,15 +27,18 @@ extern bool rf_flow_let_go(RfFlow *flow);
 extern RfFlowState rf_flow_leave(RfFlow *flow, uint32_t *lane);
 
 /*
- * Backend: from now on the engine may take the listening entry back after that time (rf_now_us). Until it
- * has kept it the backend neither reads nor writes it, nor leaves it.
+ * Backend: from now on the engine may take the listening entry back after that time (rf_now_us).
+ * Until it has kept it the backend neither reads nor writes it, nor leaves it.
  */
 extern void rf_flow_lend(RfFlow *flow, int64_t until_us);
 
 /* Backend, with the key of its entry. False: the engine has it back, and it may be another's. */
 extern bool rf_flow_keep(RfFlow *flow, uint64_t key);
 
-/* Engine's main thread, of an entry that it knows nothing of. True: its time was over, and it is FREE. */
+/*
+ * Engine's main thread, of an entry that it knows nothing of. True: its time was over, and it is
+ * FREE.
+ */
 extern bool rf_flow_take_back(RfFlow *flow, int64_t now_us);
 
 #endif

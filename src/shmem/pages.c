@@ -8,7 +8,8 @@
 #include "pages.h"
 
 int
-rf_parts_describe(const RfPart *parts, int count, const RfPartsPlace *place, RfPartsEntries *entries)
+rf_parts_describe(const RfPart *parts, int count, const RfPartsPlace *place,
+				  RfPartsEntries *entries)
 {
 	uint32_t	own = 0;
 	uint32_t	pages = 0;
@@ -24,7 +25,8 @@ rf_parts_describe(const RfPart *parts, int count, const RfPartsPlace *place, RfP
 		uint64_t	at = (uint64_t) part.buffer * place->page_size + part.offset;
 		uint64_t	extent = part.length;
 
-		if (part.own > place->room - own - pages || part.length > place->room - own - pages - part.own ||
+		if (part.own > place->room - own - pages ||
+			part.length > place->room - own - pages - part.own ||
 			used + (part.own > 0) + (part.length > 0) > place->max_entries)
 			return 0;
 		if (part.own > 0)
@@ -34,13 +36,18 @@ rf_parts_describe(const RfPart *parts, int count, const RfPartsPlace *place, RfP
 			continue;
 		if (part.stride != 0)
 		{
-			if (part.element == 0 || part.stride < part.element || part.length % part.element != 0 ||
-				entries->strided_count == place->max_strided)
+			if (part.element == 0 || part.stride < part.element ||
+				part.length % part.element != 0 || entries->strided_count == place->max_strided)
 				return 0;
 			extent = (uint64_t) (part.length / part.element - 1) * part.stride + part.element;
-			entries->strided[entries->strided_count++] = (RfStrided) {used, part.element, part.stride};
+			entries->strided[entries->strided_count++] = (RfStrided)
+			{
+				used, part.element,
+					part.stride
+			};
 		}
-		if (part.offset >= place->page_size || at > place->pages_size || extent > place->pages_size - at)
+		if (part.offset >= place->page_size || at > place->pages_size ||
+			extent > place->pages_size - at)
 			return 0;
 		entries->sge[used++] = (RfSge) {place->pages + at, part.length, place->pages_lkey};
 		pages += part.length;

@@ -7,9 +7,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define RF_MAX_PEERS		256			/* nodes that an engine is connected with at one time */
+#define RF_MAX_PEERS		256 /* nodes that an engine is connected with at one time */
 #define RF_NO_PEER			(-1)
-#define RF_SEVERAL_PEERS	(-2)		/* RfSegment.peer: shared receive pools */
+#define RF_SEVERAL_PEERS	(-2)	/* RfSegment.peer: shared receive pools */
 
 /* One bit per peer. */
 typedef struct RfPeerSet

@@ -14,7 +14,8 @@ rf_receive_init(RfReceivePool *pool, uint8_t *memory, bool atomics)
 	pool->memory = memory;
 	pool->claimable = atomics && pool->claim != 0 ? pool->count - RF_RECEIVE_RESERVE : 0;
 	for (uint32_t i = 0; i < RF_RECEIVE_WORDS / sizeof(uint64_t); i++)
-		atomic_store(rf_receive_word(pool, i), i < pool->claimable ? RF_RECEIVE_FREE : RF_RECEIVE_RESERVED);
+		atomic_store(rf_receive_word(pool, i),
+					 i < pool->claimable ? RF_RECEIVE_FREE : RF_RECEIVE_RESERVED);
 	for (uint32_t i = 0; i < RF_RECEIVE_MAX; i++)
 		atomic_store(&pool->owner[i], 0);
 	atomic_store(&pool->turn, 0);
@@ -45,7 +46,8 @@ rf_receive_arrived(RfReceivePool *pool, uint32_t buffer, uint32_t flow, bool gra
 	 * The claim was executed, and its producer told so, before the DATA was posted. Any other
 	 * writer of the word is a peer that violates the protocol.
 	 */
-	if (!granted && (buffer >= pool->claimable || atomic_load(rf_receive_word(pool, buffer)) != flow + 1))
+	if (!granted &&
+		(buffer >= pool->claimable || atomic_load(rf_receive_word(pool, buffer)) != flow + 1))
 		return false;
 	return atomic_compare_exchange_strong(&pool->owner[buffer], &nobody, flow + 1);
 }
@@ -132,8 +134,8 @@ void
 rf_receive_wake(RfLane *lanes, RfReceivePool *pool)
 {
 	/*
-	 * A releaser stores, then reads this; a lane sets its bit, then checks for free buffers: one of
-	 * the two sees the other.
+	 * A releaser stores, then reads this; a lane sets its bit, then checks for free buffers: one
+	 * of the two sees the other.
 	 */
 	uint32_t	waiting = atomic_load(&pool->lanes_waiting);
 

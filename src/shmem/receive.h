@@ -62,11 +62,11 @@
 
 #include "peers.h"
 
-#define RF_RECEIVE_POOLS	256			/* in one cluster at a time; more groups use buffers of their own */
-#define RF_RECEIVE_MIN		4			/* buffers of a pool */
-#define RF_RECEIVE_MAX		64			/* the bits of RfReceivePool.free */
-#define RF_RECEIVE_RESERVE	2			/* of these, never claimed, only granted */
-#define RF_RECEIVE_WORDS	4096		/* bytes before the first buffer */
+#define RF_RECEIVE_POOLS	256 /* in one cluster at a time; more groups use buffers of their own */
+#define RF_RECEIVE_MIN		4	/* buffers of a pool */
+#define RF_RECEIVE_MAX		64	/* the bits of RfReceivePool.free */
+#define RF_RECEIVE_RESERVE	2	/* of these, never claimed, only granted */
+#define RF_RECEIVE_WORDS	4096	/* bytes before the first buffer */
 
 /* A word. Other values: 1 + the consumer's flow index of the pair that claimed it. */
 #define RF_RECEIVE_FREE		UINT64_C(0)
@@ -75,7 +75,8 @@
 typedef enum RfReceiveState
 {
 	RF_RECEIVE_UNUSED = 0,
-	RF_RECEIVE_CLAIMED,			/* a consumer's backend has it: UNUSED -> CLAIMED by its compare-and-swap */
+	RF_RECEIVE_CLAIMED,			/* a consumer's backend has it: UNUSED -> CLAIMED by its
+								 * compare-and-swap */
 	RF_RECEIVE_LEFT				/* done, as are its flows; the main thread makes it UNUSED */
 } RfReceiveState;
 
@@ -93,9 +94,12 @@ typedef struct RfReceivePool
 	uint32_t	claimable;		/* buffers below this number may be FREE; 0 = no atomics */
 	uint8_t    *memory;
 
-	_Alignas(64) _Atomic uint64_t free; /* to grant: releaser sets a bit, granting lane clears */
-	_Atomic uint64_t turn;		/* consumer's backend: the flow it waits for and the slot, see RF_RECEIVE_TURN */
-	_Atomic uint32_t lanes_waiting; /* a bit per lane that has flows in line: that lane writes its own */
+				_Alignas(64) _Atomic uint64_t free; /* to grant: releaser sets a bit, granting lane
+													 * clears */
+	_Atomic uint64_t turn;		/* consumer's backend: the flow it waits for and the slot, see
+								 * RF_RECEIVE_TURN */
+	_Atomic uint32_t lanes_waiting; /* a bit per lane that has flows in line: that lane writes its
+									 * own */
 	_Atomic uint32_t owner[RF_RECEIVE_MAX]; /* 1 + flow of its slot: lane sets, releaser clears */
 } RfReceivePool;
 

@@ -12,6 +12,7 @@
  * measured bytes per second to it, less than this machine's own maximum if the peer is far away; 0
  * = not known.
  */
-extern bool rf_region_costs(const RfShared *shared, int peer, uint64_t bandwidth, RfRegionCosts *costs);
+extern bool rf_region_costs(const RfShared *shared, int peer, uint64_t bandwidth,
+							RfRegionCosts *costs);
 
 #endif

@@ -68,7 +68,8 @@ rf_lane_take(RfLane *lane, RfFlow *flows, uint32_t *flow_index)
 	uint32_t	entry = atomic_load(&lane->ring[place % RF_MAX_FLOWS]);
 
 	/*
-	 * Empty, or its ringer has taken the place and not filled it yet; it reads `asleep` after that.
+	 * Empty, or its ringer has taken the place and not filled it yet; it reads `asleep` after
+	 * that.
 	 */
 	if (entry == 0)
 		return false;

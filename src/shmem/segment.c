@@ -18,11 +18,11 @@
 static uint32_t mapped[RF_MAX_SEGMENTS];
 
 /*
- * Maps the file at addr instead of what is there. In an engine addr must not be free for a moment: its
- * lanes map the memory of peers wherever the kernel finds room, and would lose to us, without an
- * error, what they got there. But a MAP_FIXED that the file refuses leaves addr free, and one of huge
- * pages refuses when there are not enough. So it is asked elsewhere first; a file keeps the huge pages
- * that it has reserved.
+ * Maps the file at addr instead of what is there. In an engine addr must not be free for a moment:
+ * its lanes map the memory of peers wherever the kernel finds room, and would lose to us, without
+ * an error, what they got there. But a MAP_FIXED that the file refuses leaves addr free, and one of
+ * huge pages refuses when there are not enough. So it is asked elsewhere first; a file keeps the
+ * huge pages that it has reserved.
  */
 static bool
 map_at(uint8_t *addr, size_t size, int fd)
@@ -41,7 +41,8 @@ map_at(uint8_t *addr, size_t size, int fd)
 		int			saved_errno = errno;
 
 		/* The kernel itself is out of memory. */
-		(void) mmap(addr, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+		(void) mmap(addr, size, PROT_NONE,
+					MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
 		errno = saved_errno;
 	}
 	(void) munmap(first, size);
@@ -76,10 +77,16 @@ rf_segment_create(uint8_t *addr, size_t size, RfHugePages huge, RfError *error)
 	if (fd < 0 && huge != RF_HUGE_ON)
 		fd = create(addr, size, false);
 	if (fd < 0)
-		rf_error(error, RF_ERROR_RESOURCES, NULL, huge == RF_HUGE_ON ?
-				 "Reserve huge pages (vm.nr_hugepages), set rdma_fdw.huge_pages = try, or lower rdma_fdw.buffer_memory." :
-				 "Lower rdma_fdw.buffer_memory, or raise rdma_fdw.segment_size when descriptors ran out.",
-				 "could not make a segment of %zu kB of buffer memory: %s", size / 1024, strerror(errno));
+		rf_error(
+				 error, RF_ERROR_RESOURCES, NULL,
+				 huge == RF_HUGE_ON ?
+				 "Reserve huge pages (vm.nr_hugepages), set rdma_fdw.huge_pages = try, or lower "
+				 "rdma_fdw.buffer_memory." :
+					 "Lower rdma_fdw.buffer_memory, or raise rdma_fdw.segment_size when "
+				 "descriptors "
+				 "ran out.",
+				 "could not make a segment of %zu kB of buffer memory: %s", size / 1024,
+				 strerror(errno));
 	return fd;
 }
 
@@ -169,7 +176,8 @@ rf_segment_attach(RfSegment *segments, uint32_t index, size_t size, int32_t engi
 	}
 	close(fd);
 	if (!good)
-		return rf_error(error, RF_ERROR_CONNECTION, NULL, "Repeat the query; the engine starts again by itself.",
+		return rf_error(error, RF_ERROR_CONNECTION, NULL,
+						"Repeat the query; the engine starts again by itself.",
 						"a segment of buffer memory is not there any more");
 	mapped[index] = generation;
 	return true;

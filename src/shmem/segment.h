@@ -45,8 +45,8 @@ typedef struct RfSegment
 
 	/* The memory. */
 	_Atomic uint32_t generation;	/* how often it was renewed */
-	int			fd;				/* memfd. Generation 0: the postmaster's, valid in every process; else
-								 * the engine's; -1: an earlier engine's */
+	int			fd;				/* memfd. Generation 0: the postmaster's, valid in every process;
+								 * else the engine's; -1: an earlier engine's */
 	uint64_t	inode;			/* of the memfd, unless it is of generation 0 */
 } RfSegment;
 

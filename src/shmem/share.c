@@ -1,8 +1,8 @@
 /*
  * share.c - one consumer's flow, several readers (share.h).
  *
- * Plain C, used by the backends (reader.c) and the unit tests. It never sleeps, never rings and sets
- * no latch: the caller does, when the lock is released.
+ * Plain C, used by the backends (reader.c) and the unit tests. It never sleeps, never rings and
+ * sets no latch: the caller does, when the lock is released.
  *
  * Order. Slots are taken in the order in which they were written, under the lock, by rf_slot_read;
  * so counts, sequence numbers and the END slot are checked as for a single reader. They are copied

@@ -28,7 +28,7 @@
 
 #include "slots.h"
 
-#define RF_SHARE_MEMBERS	32		/* of one flow, the leader is number 0 */
+#define RF_SHARE_MEMBERS	32	/* of one flow, the leader is number 0 */
 #define RF_NO_MEMBER		(-1)
 
 typedef enum RfShareState
@@ -54,7 +54,8 @@ typedef struct RfShare
 	uint32_t	joined;			/* a bit per member that joined */
 	uint32_t	idle;			/* a bit per member that will sleep until a member wakes it */
 	uint32_t	copied;			/* a bit per buffer that was copied while one before it was not */
-	int32_t		assembler;		/* member that has the first parts of a batch: the next part is for it */
+	int32_t		assembler;		/* member that has the first parts of a batch: the next part is for
+								 * it */
 	int32_t		watcher;		/* member that the lane wakes: RfFlow.owner_proc */
 	RfSlotCursor cursor;
 	int32_t		procs[RF_SHARE_MEMBERS];

@@ -15,8 +15,9 @@ static uint8_t *
 slot_address(const RfFlow *flow, uint64_t slot)
 {
 	if (flow->pool != NULL)
-		return rf_receive_buffer(flow->pool, atomic_load_explicit(&flow->place[slot % flow->slot_count],
-																  memory_order_relaxed));
+		return rf_receive_buffer(flow->pool,
+								 atomic_load_explicit(&flow->place[slot % flow->slot_count],
+													  memory_order_relaxed));
 	return flow->buffers + (size_t) (slot % flow->slot_count) * flow->slot_size;
 }
 
@@ -25,13 +26,14 @@ rf_slots_reset(RfFlow *flow)
 {
 	RfFlowStats *stats = &flow->stats;
 	_Atomic uint64_t *counters[] = {
-		&stats->rows, &stats->bytes, &stats->slots, &stats->waits, &stats->wait_us,
-		&stats->work_requests, &stats->merged, &stats->chained, &stats->credit_stalls,
-		&stats->credits_sent, &stats->probes, &stats->claims, &stats->claims_lost,
-		&stats->region_copies, &stats->region_gathers, &stats->region_strided, &stats->region_boxes, &stats->useful_bytes, &stats->gap_bytes,
-		&stats->uncopied_bytes,
-		&flow->handed, &flow->completed, &flow->credit, &flow->claimed
-	};
+		&stats->rows, &stats->bytes, &stats->slots,
+		&stats->waits, &stats->wait_us, &stats->work_requests,
+		&stats->merged, &stats->chained, &stats->credit_stalls,
+		&stats->credits_sent, &stats->probes, &stats->claims,
+		&stats->claims_lost, &stats->region_copies, &stats->region_gathers,
+		&stats->region_strided, &stats->region_boxes, &stats->useful_bytes,
+		&stats->gap_bytes, &stats->uncopied_bytes, &flow->handed,
+	&flow->completed, &flow->credit, &flow->claimed};
 
 	for (size_t i = 0; i < sizeof(counters) / sizeof(counters[0]); i++)
 		atomic_store_explicit(counters[i], 0, memory_order_relaxed);
@@ -136,7 +138,8 @@ rf_slot_place(RfFlow *flow, RfSlotCursor *cursor, const uint8_t *payload, uint32
 }
 
 void
-rf_slot_gather(RfFlow *flow, RfFlowParts *to, const RfSlotCursor *cursor, const RfPart *parts, int count)
+rf_slot_gather(RfFlow *flow, RfFlowParts *to, const RfSlotCursor *cursor, const RfPart *parts,
+			   int count)
 {
 	uint32_t	place = (uint32_t) (cursor->next % flow->slot_count);
 
@@ -145,7 +148,8 @@ rf_slot_gather(RfFlow *flow, RfFlowParts *to, const RfSlotCursor *cursor, const 
 }
 
 bool
-rf_slot_submit_gathered(RfFlow *flow, RfSlotCursor *cursor, uint32_t length, uint32_t flags, uint64_t rows)
+rf_slot_submit_gathered(RfFlow *flow, RfSlotCursor *cursor, uint32_t length, uint32_t flags,
+						uint64_t rows)
 {
 	return submit(flow, cursor, RF_SLOT_GATHERED, length, flags, rows);
 }
@@ -164,7 +168,8 @@ rf_slots_withdraw(RfFlow *flow, const RfSlotCursor *cursor, uint64_t first)
 	{
 		uint32_t	status = RF_SLOT_GATHERED;
 
-		if (atomic_compare_exchange_strong(&flow->status[slot % flow->slot_count], &status, RF_SLOT_FILLING) ||
+		if (atomic_compare_exchange_strong(&flow->status[slot % flow->slot_count], &status,
+										   RF_SLOT_FILLING) ||
 			status == RF_SLOT_FILLING)
 			return end;
 		/* One without pages may be sent or not; it matters only for later ones. */
@@ -204,7 +209,8 @@ check_header(const RfFlow *flow, const RfSlotCursor *cursor, const RfSlotHeader 
 			what = "The stream ends within a batch.";
 		else if (header->rows != cursor->rows || header->bytes != cursor->bytes)
 			return rf_error(error, RF_ERROR_PROTOCOL, NULL, NULL,
-							"rows were lost on the way: the data node sent %llu rows in %llu bytes, %llu rows in %llu bytes came",
+							"rows were lost on the way: the data node sent %llu rows in %llu "
+							"bytes, %llu rows in %llu bytes came",
 							(unsigned long long) header->rows, (unsigned long long) header->bytes,
 							(unsigned long long) cursor->rows, (unsigned long long) cursor->bytes);
 	}
@@ -259,7 +265,8 @@ rf_slot_read(RfFlow *flow, RfSlotCursor *cursor, RfSlotHeader *header, uint8_t *
 	if (header->flags & RF_SLOT_END)
 	{
 		/*
-		 * The caller never gets the END slot: it is released at once, or with the buffer before it.
+		 * The caller never gets the END slot: it is released at once, or with the buffer before
+		 * it.
 		 */
 		cursor->ended = true;
 		if (cursor->released + 1 == cursor->next)

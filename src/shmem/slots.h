@@ -39,7 +39,8 @@ typedef enum RfSlotRead
 {
 	RF_READ_NOTHING,
 	RF_READ_DATA,
-	RF_READ_END,				/* the END slot, counts checked; it is released already: ring the lane */
+	RF_READ_END,				/* the END slot, counts checked; it is released already: ring the
+								 * lane */
 	RF_READ_BAD					/* *error says what is wrong with the slot */
 } RfSlotRead;
 
@@ -49,8 +50,9 @@ typedef enum RfSlotRead
 extern void rf_slots_reset(RfFlow *flow);
 
 /*
- * Producer, before the lane gets the flow: takes over from OPENED where the reader's buffers are, and
- * how many there are. The flow has as many send buffers until the caller finds that it has fewer.
+ * Producer, before the lane gets the flow: takes over from OPENED where the reader's buffers are,
+ * and how many there are. The flow has as many send buffers until the caller finds that it has
+ * fewer.
  */
 extern void rf_slots_opened(RfFlow *flow, const RfControlOpened *opened);
 
@@ -64,23 +66,24 @@ extern uint8_t *rf_slot_fill(RfFlow *flow, RfSlotCursor *cursor);
  * Writes the slot's header and hands it over (FILLING -> READY). True: ring the lane, which has
  * credit to send it.
  */
-extern bool rf_slot_submit(RfFlow *flow, RfSlotCursor *cursor, uint32_t length, uint32_t flags, uint64_t rows);
+extern bool rf_slot_submit(RfFlow *flow, RfSlotCursor *cursor, uint32_t length, uint32_t flags,
+						   uint64_t rows);
 
 /*
  * The same for a payload that lies in the flow's piece of value memory and stays there until the
  * slot is sent.
  */
-extern bool rf_slot_place(RfFlow *flow, RfSlotCursor *cursor, const uint8_t *payload, uint32_t length,
-						  uint32_t flags, uint64_t rows);
+extern bool rf_slot_place(RfFlow *flow, RfSlotCursor *cursor, const uint8_t *payload,
+						  uint32_t length, uint32_t flags, uint64_t rows);
 
 /*
  * The same for a payload of `length` bytes of which parts lie in shared buffers. First
  * rf_slot_gather stores the parts at `to`: count <= RF_SLOT_PARTS.
  */
-extern void rf_slot_gather(RfFlow *flow, RfFlowParts *to, const RfSlotCursor *cursor, const RfPart *parts,
-						   int count);
-extern bool rf_slot_submit_gathered(RfFlow *flow, RfSlotCursor *cursor, uint32_t length, uint32_t flags,
-									uint64_t rows);
+extern void rf_slot_gather(RfFlow *flow, RfFlowParts *to, const RfSlotCursor *cursor,
+						   const RfPart *parts, int count);
+extern bool rf_slot_submit_gathered(RfFlow *flow, RfSlotCursor *cursor, uint32_t length,
+									uint32_t flags, uint64_t rows);
 
 /*
  * Closing producer: takes back GATHERED slots that it has handed over, from `first` on, unless a
@@ -93,8 +96,8 @@ extern uint64_t rf_slots_withdraw(RfFlow *flow, const RfSlotCursor *cursor, uint
 extern bool rf_slot_acked(RfFlow *flow);
 
 /* Consumer. Reads the next slot: FULL -> READING, header copied to *header and checked. */
-extern RfSlotRead rf_slot_read(RfFlow *flow, RfSlotCursor *cursor, RfSlotHeader *header, uint8_t **payload,
-							   RfError *error);
+extern RfSlotRead rf_slot_read(RfFlow *flow, RfSlotCursor *cursor, RfSlotHeader *header,
+							   uint8_t **payload, RfError *error);
 
 /*
  * READING -> FREE for the oldest slot not released yet. True: ring the lane, because it is time to

@@ -111,7 +111,10 @@ rf_value_place(const RfShared *shared, RfFlow *flow, RfSlotCursor *cursor, RfVal
 		value->wait = cursor->next;
 		return RF_VALUE_WAIT;
 	}
-	*value = (RfValueCursor) {0};
+	*value = (RfValueCursor)
+	{
+		0
+	};
 	flow->value_wanted = piece;
 	flow->value_of = 0;
 	atomic_store(&flow->value_state, RF_VALUE_WANTED);

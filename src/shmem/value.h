@@ -21,7 +21,8 @@ typedef enum RfValueStep
  * choice takes rows of at least so many bytes; -1 = according to the costs measured at start.
  */
 extern RfValueStep rf_value_place(const RfShared *shared, RfFlow *flow, RfSlotCursor *cursor,
-								  RfValueMode mode, int64_t threshold, uint64_t bytes, uint8_t **place);
+								  RfValueMode mode, int64_t threshold, uint64_t bytes,
+								  uint8_t **place);
 
 /*
  * Data that is the same for all of a producer's flows is stored once in a piece that they share,

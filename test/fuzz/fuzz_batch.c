@@ -2,9 +2,9 @@
  * fuzz_batch.c - everything the decoder believes about a batch, fed with arbitrary bytes.
  *
  * First byte of the input: 0 = a whole batch, read value by value as the decoder does; 255 = one of
- * heap tuples; otherwise an image of kind (byte mod number of kinds), with an element of kind (byte /
- * number of kinds). Whatever the checks accept is then read to its end, so
- * that a sanitizer sees a bound that is too wide.
+ * heap tuples; otherwise an image of kind (byte mod number of kinds), with an element of kind (byte
+ * / number of kinds). Whatever the checks accept is then read to its end, so that a sanitizer sees
+ * a bound that is too wide.
  */
 #include "batch_reader.h"
 
@@ -13,9 +13,9 @@ extern int	LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 static void
 read_image(uint8_t selector, const uint8_t *payload, uint32_t length)
 {
-	static const RfImage elements[] = {
-		{RF_IMAGE_INT4}, {RF_IMAGE_INT8}, {RF_IMAGE_NUMERIC}, {RF_IMAGE_TEXT}, {RF_IMAGE_DATE}, {RF_IMAGE_TIMETZ}, {RF_IMAGE_NAME}, {RF_IMAGE_JSONB}
-	};
+	static const RfImage elements[] = {{RF_IMAGE_INT4}, {RF_IMAGE_INT8}, {RF_IMAGE_NUMERIC},
+	{RF_IMAGE_TEXT}, {RF_IMAGE_DATE}, {RF_IMAGE_TIMETZ},
+	{RF_IMAGE_NAME}, {RF_IMAGE_JSONB}};
 	static const int16_t lengths[] = {4, 8, -1, -1, 4, 12, 64, -1};
 	static const uint8_t aligns[] = {4, 8, 4, 4, 4, 8, 1, 4};
 	uint32_t	element = selector / (RF_IMAGE_LAST + 1) % 8;

@@ -1,9 +1,11 @@
 /*
- * fuzz_handshake.c - whatever bytes come to a control connection, the parser (src/engine/handshake.c) reads no byte it does not have, and hands on
- * only messages whose every number is within its limits.
+ * fuzz_handshake.c - whatever bytes come to a control connection, the parser
+ * (src/engine/handshake.c) reads no byte it does not have, and hands on only messages whose every
+ * number is within its limits.
  *
- * The first input byte says in which state the connection is (low nibble) and whether the rest arrives in small pieces (bit 7); the secret
- * is known here, so that states behind the proof are reached by setting them.
+ * The first input byte says in which state the connection is (low nibble) and whether the rest
+ * arrives in small pieces (bit 7); the secret is known here, so that states behind the proof are
+ * reached by setting them.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -47,7 +49,8 @@ check_message(RfHandshake *hs, const RfControlMessage *message)
 	switch (message->type)
 	{
 		case RF_CONTROL_PROOF:
-			require(hs->state == RF_HS_DECIDE && hs->remote.lanes >= 1 && hs->remote.lanes <= RF_MAX_LANES);
+			require(hs->state == RF_HS_DECIDE && hs->remote.lanes >= 1 &&
+					hs->remote.lanes <= RF_MAX_LANES);
 			require(ends(hs->remote.local_name, sizeof(hs->remote.local_name)));
 			if (rf_handshake_verify(hs, secret, &message->u.proof))
 				rf_handshake_welcome(hs, secret, message->u.proof.token_id, 1, 1);
@@ -65,23 +68,32 @@ check_message(RfHandshake *hs, const RfControlMessage *message)
 			require(message->u.qp.lane < RF_MAX_LANES);
 			break;
 		case RF_CONTROL_LINKED:
-			require(message->u.linked.rkey != 0 && message->u.linked.number != 0 && message->u.linked.remote_addr != 0);
-			require(message->u.linked.remote_addr + (uint64_t) RF_MAX_LANES * RF_PROOF_SIZE > message->u.linked.remote_addr);
+			require(message->u.linked.rkey != 0 && message->u.linked.number != 0 &&
+					message->u.linked.remote_addr != 0);
+			require(message->u.linked.remote_addr + (uint64_t) RF_MAX_LANES * RF_PROOF_SIZE >
+					message->u.linked.remote_addr);
 			break;
 		case RF_CONTROL_OPEN:
-			require(message->u.open.producer_flow < RF_MAX_FLOWS && message->u.open.consumer_flow < RF_MAX_FLOWS &&
+			require(message->u.open.producer_flow < RF_MAX_FLOWS &&
+					message->u.open.consumer_flow < RF_MAX_FLOWS &&
 					message->u.open.lane < RF_MAX_LANES);
 			break;
 		case RF_CONTROL_OPENED:
-			require(message->u.opened.slot_count >= 1 && message->u.opened.slot_count <= RF_MAX_SLOTS &&
-					message->u.opened.slot_size >= 4096 && message->u.opened.slot_size <= RF_MAX_MESSAGE);
+			require(message->u.opened.slot_count >= 1 &&
+					message->u.opened.slot_count <= RF_MAX_SLOTS &&
+					message->u.opened.slot_size >= 4096 &&
+					message->u.opened.slot_size <= RF_MAX_MESSAGE);
 			/* In a pool it is the pool's buffers that follow each other. */
-			require(message->u.opened.remote_addr + message->u.opened.slot_size *
-					(uint64_t) (message->u.opened.pool_buffers > 0 ? message->u.opened.pool_buffers : message->u.opened.slot_count) >
+			require(message->u.opened.remote_addr +
+					message->u.opened.slot_size *
+					(uint64_t) (message->u.opened.pool_buffers > 0 ?
+								message->u.opened.pool_buffers :
+								message->u.opened.slot_count) >
 					message->u.opened.remote_addr);
 			break;
 		case RF_CONTROL_OPEN_FAILED:
-			require(message->u.open_failed.reason > RF_ERROR_NONE && message->u.open_failed.reason <= RF_ERROR_GONE &&
+			require(message->u.open_failed.reason > RF_ERROR_NONE &&
+					message->u.open_failed.reason <= RF_ERROR_GONE &&
 					ends(message->u.open_failed.message, sizeof(message->u.open_failed.message)));
 			break;
 		case RF_CONTROL_READY:
@@ -146,7 +158,8 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		require(hs->out_used <= RF_CONTROL_OUT_MAX);
 		if (step == RF_STEP_FAILED)
 		{
-			require(error.kind != RF_ERROR_NONE && error.message[0] != '\0' && hs->state == RF_HS_FAILED);
+			require(error.kind != RF_ERROR_NONE && error.message[0] != '\0' &&
+					hs->state == RF_HS_FAILED);
 			break;
 		}
 		if (step == RF_STEP_MESSAGE)

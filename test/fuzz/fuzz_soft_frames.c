@@ -1,10 +1,12 @@
 /*
- * fuzz_soft_frames.c - whatever bytes a peer sends, the software provider neither crashes nor writes outside its regions.
+ * fuzz_soft_frames.c - whatever bytes a peer sends, the software provider neither crashes nor
+ * writes outside its regions.
  *
- * The first input byte says what receives the rest: bit 0 the byte stream (0) or the notes of shared memory (1); bit 1 whether work
- * requests of ours are outstanding, so that acknowledgements mean something; bit 2 whether the input arrives in small pieces; bit 3 whether two
- * of ours are compare-and-swaps, so that answers mean something. The
- * only region lies at a fixed address, so that inputs can name it, between two pages that may not be touched.
+ * The first input byte says what receives the rest: bit 0 the byte stream (0) or the notes of
+ * shared memory (1); bit 1 whether work requests of ours are outstanding, so that acknowledgements
+ * mean something; bit 2 whether the input arrives in small pieces; bit 3 whether two of ours are
+ * compare-and-swaps, so that answers mean something. The only region lies at a fixed address, so
+ * that inputs can name it, between two pages that may not be touched.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -44,15 +46,16 @@ start(void)
 							  MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
 
 	require(fd >= 0 && ftruncate(fd, REGION_SIZE) == 0 && memory == (char *) (REGION_ADDR - 4096));
-	require(mmap((void *) REGION_ADDR, REGION_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0) ==
-			(void *) REGION_ADDR);
+	require(mmap((void *) REGION_ADDR, REGION_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
+				 fd, 0) == (void *) REGION_ADDR);
 	stream_device = provider->device_open(&stream, NULL);
 	shm_device = provider->device_open(&shm, NULL);
 	for (int i = 0; i < 2; i++)
 	{
 		domains[i] = provider->domain_create(i ? shm_device : stream_device, NULL);
 		queues[i] = provider->cq_create(i ? shm_device : stream_device, 64, NULL);
-		regions[i] = provider->region_register(domains[i], (void *) REGION_ADDR, REGION_SIZE, fd, NULL);
+		regions[i] = provider->region_register(domains[i], (void *) REGION_ADDR, REGION_SIZE, fd,
+											   NULL);
 		require(regions[i] != NULL && regions[i]->rkey == 1);
 	}
 }
@@ -73,7 +76,7 @@ drain(RfCq *cq, int *ours)
 			if (wc[i].opcode == RF_WC_RECV_IMM)
 				require(wc[i].byte_len <= REGION_SIZE);
 			if (wc[i].opcode == RF_WC_WRITE)
-				++*ours;
+				++* ours;
 		}
 	}
 }
@@ -105,8 +108,14 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	for (int i = 0; (mode & 2) && i < OUTSTANDING; i++)
 	{
 		RfSge		sge = {(void *) REGION_ADDR, 100, regions[kind]->lkey};
-		RfWr		wr = {.wr_id = i, .opcode = RF_WR_WRITE_IMM, .signaled = i & 1, .num_sge = 1, .sge = &sge,
-			.remote_addr = REGION_ADDR, .rkey = 1, .imm = i};
+		RfWr		wr = {.wr_id = i,
+			.opcode = RF_WR_WRITE_IMM,
+			.signaled = i & 1,
+			.num_sge = 1,
+			.sge = &sge,
+			.remote_addr = REGION_ADDR,
+			.rkey = 1,
+		.imm = i};
 
 		if ((mode & 8) && (i == 1 || i == 3))
 		{
@@ -129,7 +138,11 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		data += sent;
 		size -= sent;
 	}
-	/* nothing of ours ends twice, and with the peer gone all of it has failed or succeeded silently */
+
+	/*
+	 * nothing of ours ends twice, and with the peer gone all of it has failed or succeeded
+	 * silently
+	 */
 	close(socks[1]);
 	provider->cq_arm(queues[kind]);
 	drain(queues[kind], &ours);

@@ -1,6 +1,6 @@
 /*
- * batch_reader.h - reads a batch to the last byte of its last value as src/batch/decode.c does, for the fuzzer and the tests: a
- * sanitizer sees a bound that is too wide.
+ * batch_reader.h - reads a batch to the last byte of its last value as src/batch/decode.c does, for
+ * the fuzzer and the tests: a sanitizer sees a bound that is too wide.
  */
 #ifndef BATCH_READER_H
 #define BATCH_READER_H
@@ -107,7 +107,8 @@ read_tuples(const uint8_t *batch, uint32_t length)
 	attrs = malloc(attr_count * sizeof(RfTupleAttr));
 	if (attrs == NULL)
 		return false;
-	good = rf_tuples_open(batch, length, header.column_count, attr_count, &header, attrs, &reader) == NULL;
+	good = rf_tuples_open(batch, length, header.column_count, attr_count, &header, attrs,
+						  &reader) == NULL;
 	while (good && rows < header.row_count && rf_tuples_next(&reader, &tuple))
 	{
 		uint32_t	offset = tuple.data;
@@ -139,7 +140,8 @@ read_tuples(const uint8_t *batch, uint32_t length)
 				rejected++;
 				break;
 			}
-			if (((uintptr_t) (tuple.bytes + at) & (attr->align - 1)) != 0 && kind != RF_HEADER_SHORT && kind != RF_HEADER_POINTER)
+			if (((uintptr_t) (tuple.bytes + at) & (attr->align - 1)) != 0 &&
+				kind != RF_HEADER_SHORT && kind != RF_HEADER_POINTER)
 				abort();
 			touch(tuple.bytes + at, size);
 		}

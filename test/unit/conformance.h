@@ -1,9 +1,10 @@
 /*
- * conformance.h - what the programs share that hold every provider to the contract of provider.h: which provider is under test, requests in
- * one line, a look at what was polled.
+ * conformance.h - what the programs share that hold every provider to the contract of provider.h:
+ * which provider is under test, requests in one line, a look at what was polled.
  *
- * Arguments: names of providers (sim, shm, tcp, stream, tls, verbs; default all but verbs, which also needs -DWITH_VERBS,
- * src/provider/verbs*.c and a device), rounds=N for the wake-up race (default 20000).
+ * Arguments: names of providers (sim, shm, tcp, stream, tls, verbs; default all but verbs, which
+ * also needs -DWITH_VERBS, src/provider/verbs*.c and a device), rounds=N for the wake-up race
+ * (default 20000).
  */
 #ifndef CONFORMANCE_H
 #define CONFORMANCE_H
@@ -38,7 +39,8 @@ request(Request *request, End *from, End *to, size_t from_offset, size_t to_offs
 }
 
 static inline void
-send_one(End *from, End *to, size_t offset, uint32_t length, bool imm, uint32_t value, bool signaled, uint64_t wr_id)
+send_one(End *from, End *to, size_t offset, uint32_t length, bool imm, uint32_t value,
+		 bool signaled, uint64_t wr_id)
 {
 	Request		r;
 
@@ -130,8 +132,8 @@ conformance_main(int argc, char **argv, void (*all) (void))
 	{
 		const char *name;
 		PairKind	kind;
-	}			known[] = {{"sim", PAIR_SIM}, {"shm", PAIR_SHM}, {"tcp", PAIR_TCP}, {"stream", PAIR_STREAM},
-	{"tls", PAIR_TLS}, {"verbs", PAIR_VERBS}};
+	}			known[] = {{"sim", PAIR_SIM}, {"shm", PAIR_SHM}, {"tcp", PAIR_TCP},
+	{"stream", PAIR_STREAM}, {"tls", PAIR_TLS}, {"verbs", PAIR_VERBS}};
 	bool		named = false;
 
 	for (int i = 1; i < argc; i++)
@@ -153,7 +155,8 @@ conformance_main(int argc, char **argv, void (*all) (void))
 			continue;
 		if (known[k].kind == PAIR_SIM)
 		{
-			static const RfSimConfig rough = {.seed = 42, .delay_max = 30, .tear = true, .check_payload = false};
+			static const RfSimConfig rough = {
+			.seed = 42, .delay_max = 30, .tear = true, .check_payload = false};
 
 			rf_sim_reset(NULL);
 			conformance_run("sim", PAIR_SIM, all);

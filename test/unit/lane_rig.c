@@ -91,14 +91,15 @@ static void
 connect_nodes(void)
 {
 	RfError		error;
-	RfQpConfig	config = {.max_wr = (int) rig_config.max_wr, .max_recv = 256, .context = (void *) (intptr_t) 1};
+	RfQpConfig	config = {
+	.max_wr = (int) rig_config.max_wr, .max_recv = 256, .context = (void *) (intptr_t) 1};
 
 	for (int lane = 0; lane < rig_lanes; lane++)
 	{
 		for (int i = 0; i < 2; i++)
 		{
-			rig_nodes[i].qps[lane] = rf_provider_sim.qp_create(rig_nodes[i].domain, rf_lane_cq(rig_nodes[i].lanes[lane]),
-															   &config, &error);
+			rig_nodes[i].qps[lane] = rf_provider_sim.qp_create(
+															   rig_nodes[i].domain, rf_lane_cq(rig_nodes[i].lanes[lane]), &config, &error);
 			CHECK(rig_nodes[i].qps[lane] != NULL);
 		}
 		rf_sim_connect(rig_nodes[0].qps[lane], rig_nodes[1].qps[lane]);
@@ -136,7 +137,8 @@ handle_event(int n, int lane, const RfLaneEvent *event)
 	switch (event->kind)
 	{
 		case RF_LANE_FLOW_DETACHED:
-			CHECK(node->attached[event->flow] && node->shared->flows[event->flow].lane == (uint32_t) lane);
+			CHECK(node->attached[event->flow] &&
+				  node->shared->flows[event->flow].lane == (uint32_t) lane);
 			free_flow(node, event->flow);
 			break;
 		case RF_LANE_CONNECTION_LOST:
@@ -238,8 +240,10 @@ rig_start(const RfSimConfig *sim)
 		node->arena = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 		node->device = rf_provider_sim.device_open(NULL, &error);
 		node->domain = rf_provider_sim.domain_create(node->device, &error);
-		node->region = rf_provider_sim.region_register(node->domain, node->arena, length, -1, &error);
-		node->values = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+		node->region = rf_provider_sim.region_register(node->domain, node->arena, length, -1,
+													   &error);
+		node->values = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
+							0);
 		node->source = rf_provider_sim.source_register(node->domain, node->values, length, &error);
 		node->shared->page_memory = node->values;
 		node->shared->page_memory_size = length;
@@ -367,7 +371,8 @@ rig_pool(int n, int number, uint32_t count, uint32_t size, bool claim_them)
 	pool->count = count;
 	pool->size = size;
 	pool->claim = claim_them;
-	rf_receive_init(pool, node->arena + RIG_FLOWS * FLOW_BYTES + (size_t) number * POOL_BYTES, node->shared->device.atomics);
+	rf_receive_init(pool, node->arena + RIG_FLOWS * FLOW_BYTES + (size_t) number * POOL_BYTES,
+					node->shared->device.atomics);
 	return pool;
 }
 
@@ -382,7 +387,8 @@ rig_pool_idle(const RfReceivePool *pool)
 }
 
 static uint32_t
-listen_with(int n, int backend, RfReceivePool *pool, uint32_t slot_count, uint32_t slot_size, uint64_t key)
+listen_with(int n, int backend, RfReceivePool *pool, uint32_t slot_count, uint32_t slot_size,
+			uint64_t key)
 {
 	uint32_t	index = claim(n, backend);
 	RfFlow	   *flow = &rig_nodes[n].shared->flows[index];
@@ -415,7 +421,8 @@ place(RigNode *node, uint32_t index, uint32_t lane)
 {
 	RfFlow	   *flow = &node->shared->flows[index];
 
-	flow->buffers = flow->pool != NULL ? rf_receive_buffer(flow->pool, 0) : node->arena + index * FLOW_BYTES;
+	flow->buffers = flow->pool != NULL ? rf_receive_buffer(flow->pool, 0) :
+		node->arena + index * FLOW_BYTES;
 	flow->lkey = node->region->lkey;
 	flow->lane = lane;
 }
@@ -448,7 +455,8 @@ rig_open(int n, int backend, uint32_t remote_flow, uint64_t key)
 		place(there, remote_flow, remote_flow % (uint32_t) rig_lanes);
 		consumer->remote_flow = index;
 	}
-	if (consumer->key != key || !atomic_compare_exchange_strong(&consumer->state, &held, RF_FLOW_OPEN))
+	if (consumer->key != key ||
+		!atomic_compare_exchange_strong(&consumer->state, &held, RF_FLOW_OPEN))
 	{
 		rf_flow_let_go(consumer);
 		pthread_mutex_unlock(&main_lock);
@@ -461,9 +469,10 @@ rig_open(int n, int backend, uint32_t remote_flow, uint64_t key)
 		rig_half_open(remote_flow);
 
 	place(here, index, consumer->lane);
-	opened = (RfControlOpened) {
+	opened = (RfControlOpened)
+	{
 		.slot_count = consumer->slot_count, .slot_size = consumer->slot_size,
-		.remote_addr = (uint64_t) (uintptr_t) consumer->buffers, .rkey = there->region->rkey
+			.remote_addr = (uint64_t) (uintptr_t) consumer->buffers, .rkey = there->region->rkey
 	};
 	if (consumer->pool != NULL)
 	{
@@ -598,7 +607,9 @@ rig_lane_sum(int n, size_t counter)
 	uint64_t	sum = 0;
 
 	for (int lane = 0; lane < rig_lanes; lane++)
-		sum += atomic_load((_Atomic uint64_t *) ((char *) &rig_nodes[n].shared->lanes[lane] + counter));
+		sum += atomic_load(
+						   (_Atomic uint64_t *) ((char *) &rig_nodes[n].shared->lanes[lane] +
+												 counter));
 	return sum;
 }
 
@@ -624,7 +635,10 @@ rig_all_free(void)
 			RfFlow	   *flow = &rig_nodes[n].shared->flows[i];
 
 			if (atomic_load(&flow->state) != RF_FLOW_FREE)
-				fprintf(stderr, "node %d flow %u role %u state %u remote_end %u handed %llu completed %llu credit %llu\n",
+				fprintf(
+						stderr,
+						"node %d flow %u role %u state %u remote_end %u handed %llu completed %llu "
+						"credit %llu\n",
 						n, i, flow->role, atomic_load(&flow->state), atomic_load(&flow->remote_end),
 						(unsigned long long) atomic_load(&flow->handed),
 						(unsigned long long) atomic_load(&flow->completed),

@@ -1,6 +1,7 @@
 /*
- * lane_rig.h - two nodes in one process for the tests of lanes and flows: tables, arenas, lanes over the simulated fabric, and the part of
- * the engine's main thread that opens and frees flows. Backends are the test's threads; they use the slot logic that real backends use.
+ * lane_rig.h - two nodes in one process for the tests of lanes and flows: tables, arenas, lanes
+ * over the simulated fabric, and the part of the engine's main thread that opens and frees flows.
+ * Backends are the test's threads; they use the slot logic that real backends use.
  */
 #ifndef LANE_RIG_H
 #define LANE_RIG_H
@@ -20,10 +21,12 @@
 #define RIG_BACKENDS	64
 #define RIG_MAX_LANES	4
 #define RIG_POOLS		8
-#define RIG_PAGES		16			/* at the start of value memory; no flow that places values may run beside */
+#define RIG_PAGES		16		/* at the start of value memory; no flow that places values may run
+								 * beside */
 #define RIG_PAGE_SIZE	8192
 #ifndef RIG_PATIENCE
-#define RIG_PATIENCE	60			/* seconds until something that must come has failed to; only reached on failure */
+#define RIG_PATIENCE	60		/* seconds until something that must come has failed to; only
+								 * reached on failure */
 #endif
 
 /* Print where and stop: a test that goes on after a broken promise says nothing. */
@@ -45,7 +48,8 @@ typedef struct RigNode
 	RfRegion   *region;
 	RfQp	   *qps[RIG_MAX_LANES]; /* one per lane, as the engines have it */
 	uint8_t    *arena;
-	uint8_t    *values;			/* value memory, which is the pool of pages, too: each producer has a piece of the size of its slots */
+	uint8_t    *values;			/* value memory, which is the pool of pages, too: each producer has
+								 * a piece of the size of its slots */
 	RfRegion   *source;			/* registration of all of it */
 	bool		attached[RIG_FLOWS];	/* the main thread's own record */
 	bool		connected;
@@ -53,16 +57,19 @@ typedef struct RigNode
 } RigNode;
 
 extern RigNode rig_nodes[2];
-extern RfLaneConfig rig_config;		/* change before rig_start */
+extern RfLaneConfig rig_config; /* change before rig_start */
 extern int	rig_lanes;			/* of each node; the same */
-extern int	rig_max_strided;		/* and strided ones that may be out; the fabric's setting says so, too */
-extern int	rig_max_sge;			/* entries that a work request may have */
+extern int	rig_max_strided;	/* and strided ones that may be out; the fabric's setting says so,
+								 * too */
+extern int	rig_max_sge;		/* entries that a work request may have */
 extern const RfProvider *rig_provider;	/* of the lanes: rf_provider_sim, or a wrapper */
 extern _Atomic uint64_t rig_wakes;
 extern _Atomic uint64_t rig_lost;
-extern bool rig_reconnect;			/* connect again after a loss */
-extern bool rig_fewer_slots;	/* producers have 1 to all of the reader's number of slots, by the key */
-extern void (*rig_half_open) (uint32_t consumer_flow);	/* if set: called when the consumer's side is open, the producer's not yet */
+extern bool rig_reconnect;		/* connect again after a loss */
+extern bool rig_fewer_slots;	/* producers have 1 to all of the reader's number of slots, by the
+								 * key */
+extern void (*rig_half_open) (uint32_t consumer_flow);	/* if set: called when the consumer's side
+														 * is open, the producer's not yet */
 
 extern void rig_start(const RfSimConfig *sim);
 extern void rig_stop(void);
@@ -82,14 +89,16 @@ extern void rig_drop(int node, int lane, bool drop);
 extern void rig_sleep(int backend, int timeout_ms);
 
 /* Consumer: claim and listen; LISTENING. Blocks while the table is full. */
-extern uint32_t rig_listen(int node, int backend, uint32_t slot_count, uint32_t slot_size, uint64_t key);
+extern uint32_t rig_listen(int node, int backend, uint32_t slot_count, uint32_t slot_size,
+						   uint64_t key);
 
 /*
- * Shared receive pool `number` of a node, all free; none of its flows is there any more. The same as rig_listen with one of them; and its buffers
- * that nobody holds.
+ * Shared receive pool `number` of a node, all free; none of its flows is there any more. The same
+ * as rig_listen with one of them; and its buffers that nobody holds.
  */
 extern RfReceivePool *rig_pool(int node, int number, uint32_t count, uint32_t size, bool claim);
-extern uint32_t rig_listen_pooled(int node, int backend, RfReceivePool *pool, uint32_t slot_count, uint64_t key);
+extern uint32_t rig_listen_pooled(int node, int backend, RfReceivePool *pool, uint32_t slot_count,
+								  uint64_t key);
 extern uint32_t rig_pool_idle(const RfReceivePool *pool);
 extern _Atomic int rig_pool_users[RIG_POOLS];	/* flows of node 1 that have it */
 
@@ -106,10 +115,12 @@ extern uint8_t *rig_acquire(int node, int backend, uint32_t flow, RfSlotCursor *
 extern bool rig_finish(int node, int backend, uint32_t flow, RfSlotCursor *cursor);
 
 /* Consumer: next slot, waiting for it. RF_READ_NOTHING: the flow failed or the remote ended. */
-extern RfSlotRead rig_read(int node, int backend, uint32_t flow, RfSlotCursor *cursor, RfSlotHeader *header,
-						   uint8_t **payload);
+extern RfSlotRead rig_read(int node, int backend, uint32_t flow, RfSlotCursor *cursor,
+						   RfSlotHeader *header, uint8_t **payload);
 
-/* Sum of a counter of RfLane over the lanes of a node: rig_lane_sum(0, offsetof(RfLane, doorbells)) */
+/*
+ * Sum of a counter of RfLane over the lanes of a node: rig_lane_sum(0, offsetof(RfLane, doorbells))
+ */
 extern uint64_t rig_lane_sum(int node, size_t counter);
 
 /* All entries of both nodes become FREE. */

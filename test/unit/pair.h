@@ -2,7 +2,8 @@
  * pair.h - two connected queue pairs of one process, for tests and benches of providers; how those
  * tests report, and what they look at.
  *
- * Header only. Keeps what both ends polled in logs, and drives the simulated fabric where there is one.
+ * Header only. Keeps what both ends polled in logs, and drives the simulated fabric where there is
+ * one.
  */
 #ifndef RF_PAIR_H
 #define RF_PAIR_H
@@ -36,7 +37,8 @@ typedef enum PairKind
 } PairKind;
 
 #define LOG_MAX 100000
-#define PATIENCE 60			/* seconds until something that must come has failed to; only reached on failure */
+#define PATIENCE 60				/* seconds until something that must come has failed to; only
+								 * reached on failure */
 
 typedef struct End
 {
@@ -68,8 +70,8 @@ static int	failures;
 static inline void
 check(bool good, const char *name)
 {
-	printf("%s %d - %s%s%s\n", good ? "ok" : "not ok", ++test_number, check_prefix ? check_prefix : "",
-		   check_prefix ? ": " : "", name);
+	printf("%s %d - %s%s%s\n", good ? "ok" : "not ok", ++test_number,
+		   check_prefix ? check_prefix : "", check_prefix ? ": " : "", name);
 	fflush(stdout);
 	if (!good)
 		failures++;
@@ -156,12 +158,14 @@ pair_sockets(PairKind kind, int socks[2])
 	}
 	else if (kind == PAIR_TCP || kind == PAIR_TLS)
 	{
-		struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+		struct sockaddr_in address = {.sin_family = AF_INET,
+		.sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
 		socklen_t	length = sizeof(address);
 		int			listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
 		if (listener < 0 || bind(listener, (struct sockaddr *) &address, length) != 0 ||
-			listen(listener, 1) != 0 || getsockname(listener, (struct sockaddr *) &address, &length) != 0)
+			listen(listener, 1) != 0 ||
+			getsockname(listener, (struct sockaddr *) &address, &length) != 0)
 			die("listen", strerror(errno));
 		socks[0] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 		if (connect(socks[0], (struct sockaddr *) &address, length) != 0)
@@ -176,7 +180,7 @@ static inline void
 end_open(End *end, PairKind kind, End *shared, size_t size, const RfQpConfig *config)
 {
 	RfProviderConfig settings = {.gid_index = -1, .timeout = 14, .retry_count = 7, .rnr_retry = 7,
-		.traffic_class = 0, .memory_to_register = size, .soft_tcp_only = kind == PAIR_STREAM};
+	.traffic_class = 0, .memory_to_register = size, .soft_tcp_only = kind == PAIR_STREAM};
 	RfError		error = {0};
 
 	memset(end, 0, sizeof(*end));
@@ -321,8 +325,8 @@ pair_wait(Pair *pair, End *end, int count)
 }
 
 /*
- * Pump until nothing has happened for a while, to see that something does not happen. What must happen is waited for by
- * pair_wait: how long it takes depends on who else wants the processor.
+ * Pump until nothing has happened for a while, to see that something does not happen. What must
+ * happen is waited for by pair_wait: how long it takes depends on who else wants the processor.
  */
 static inline void
 pair_settle(Pair *pair)

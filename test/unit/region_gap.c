@@ -34,7 +34,8 @@ region_extent(const RfNcr *region, const uint8_t **begin, const uint8_t **end)
 			while (rf_mask_word(region->rows, region->count, word) == 0)
 				word--;
 			last = (uint32_t) (word * 64 + 63 -
-							   (uint32_t) __builtin_clzll(rf_mask_word(region->rows, region->count, word)));
+							   (uint32_t) __builtin_clzll(
+														  rf_mask_word(region->rows, region->count, word)));
 		}
 		if (region->field_count > 0)
 		{
@@ -112,7 +113,9 @@ compare_fragments(const void *a, const void *b)
 	return left < right ? -1 : left > right;
 }
 
-/* All fragments, sorted, not joined yet: an allocated array, NULL when there is no memory for it. */
+/*
+ * All fragments, sorted, not joined yet: an allocated array, NULL when there is no memory for it.
+ */
 static RfNcrPiece *
 sorted_fragments(const RfNcrSet *set, size_t *count)
 {
@@ -210,7 +213,8 @@ check_shape(const RfNcr *region)
 	}
 	if (region->kind == RF_NCR_POINTERS)
 	{
-		for (uint32_t row = rf_ncr_next_row(region, 0); row < region->count; row = rf_ncr_next_row(region, row + 1))
+		for (uint32_t row = rf_ncr_next_row(region, 0); row < region->count;
+			 row = rf_ncr_next_row(region, row + 1))
 		{
 			RfPointer	pointer = rf_ncr_pointer(region, row);
 
@@ -222,7 +226,8 @@ check_shape(const RfNcr *region)
 			{
 				uint32_t	item;
 
-				memcpy(&item, (const uint8_t *) region->pointers + (size_t) row * sizeof(item), sizeof(item));
+				memcpy(&item, (const uint8_t *) region->pointers + (size_t) row * sizeof(item),
+					   sizeof(item));
 				if (((item >> 15) & 3) != 1)
 					return "a line pointer is not in use";
 			}
@@ -375,7 +380,8 @@ periodic_gaps(const RfNcr *region, RfGaps *gaps)
 	/* And within each row. */
 	for (uint32_t i = 1; i < region->field_count; i++)
 	{
-		uint64_t	size = region->fields[i].offset - region->fields[i - 1].offset - region->fields[i - 1].width;
+		uint64_t	size = region->fields[i].offset - region->fields[i - 1].offset -
+			region->fields[i - 1].width;
 
 		add_gap(gaps, size, rows);
 		gaps->fragments += size > 0 ? rows : 0;
@@ -413,7 +419,8 @@ record_gaps(const RfNcr *region, RfGaps *gaps)
 	const uint8_t *low = NULL;
 	const uint8_t *high = NULL;
 
-	for (uint32_t row = rf_ncr_next_row(region, 0); row < region->count; row = rf_ncr_next_row(region, row + 1))
+	for (uint32_t row = rf_ncr_next_row(region, 0); row < region->count;
+		 row = rf_ncr_next_row(region, row + 1))
 	{
 		RfNcrPiece	record = rf_ncr_at(region, row);
 

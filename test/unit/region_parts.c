@@ -8,13 +8,16 @@
 #include "rdma_fdw/provider.h"
 #include "region_sets.h"
 
-#define MIN_PART		256			/* rows: a multiple of 64 */
-#define SAMPLES			16			/* places of a bitmap that are looked at */
+#define MIN_PART		256		/* rows: a multiple of 64 */
+#define SAMPLES			16		/* places of a bitmap that are looked at */
 #define SAMPLE_WORDS	4
 
 /* ---------- shapes ---------- */
 
-/* Runs of selected rows, of which the first is not counted when it begins at row 0 and `before` is set. */
+/*
+ * Runs of selected rows, of which the first is not counted when it begins at row 0 and `before` is
+ * set.
+ */
 static uint32_t
 count_runs(const uint64_t *mask, uint32_t count, bool before)
 {
@@ -34,7 +37,8 @@ count_runs(const uint64_t *mask, uint32_t count, bool before)
 bool
 rf_ncr_strided(const RfNcr *region, const uint8_t **first, uint32_t *element, uint32_t *stride)
 {
-	if (region->kind != RF_NCR_STRIDED || region->rows != NULL || region->field_count > 1 || region->stride > RF_MAX_STRIDE)
+	if (region->kind != RF_NCR_STRIDED || region->rows != NULL || region->field_count > 1 ||
+		region->stride > RF_MAX_STRIDE)
 		return false;
 	*first = region->base + (region->field_count == 0 ? 0 : region->fields[0].offset);
 	*element = region->field_count == 0 ? region->width : region->fields[0].width;
@@ -98,7 +102,10 @@ shape_of(const RfNcrSet *set, RfRegionShape *shape, bool *uneven)
 	bool		regular = true;
 
 	*uneven = false;
-	*shape = (RfRegionShape) {.description = set->count * sizeof(RfNcr)};
+	*shape = (RfRegionShape)
+	{
+		.description = set->count * sizeof(RfNcr)
+	};
 	for (uint32_t i = 0; i < set->count; i++)
 	{
 		const RfNcr *region = &set->regions[i];
@@ -128,11 +135,12 @@ shape_of(const RfNcrSet *set, RfRegionShape *shape, bool *uneven)
 		else
 		{
 			uint64_t	row = rf_ncr_row_bytes(region, region->width);
-			uint32_t	pieces = 1;	/* of a row */
+			uint32_t	pieces = 1; /* of a row */
 
 			high = region->base + (uint64_t) (region->count - 1) * region->stride + region->width;
 			for (uint32_t f = 1; f < region->field_count; f++)
-				pieces += region->fields[f].offset > region->fields[f - 1].offset + region->fields[f - 1].width;
+				pieces += region->fields[f].offset >
+					region->fields[f - 1].offset + region->fields[f - 1].width;
 			if (region->rows == NULL)
 			{
 				selected = region->count;
@@ -187,11 +195,15 @@ rf_region_part(const RfNcrSet *set, uint32_t first, uint32_t end, RfNcr *regions
 		if (region->rows != NULL)
 			region->rows += first / 64;
 		if (region->kind == RF_NCR_POINTERS)
-			region->pointers = (const uint8_t *) region->pointers + (size_t) first * rf_pointer_size(region->format);
+			region->pointers = (const uint8_t *) region->pointers +
+				(size_t) first * rf_pointer_size(region->format);
 		else
 			region->base += (size_t) first * region->stride;
 	}
-	*part = (RfNcrSet) {regions, set->count, set->order};
+	*part = (RfNcrSet)
+	{
+		regions, set->count, set->order
+	};
 }
 
 /* ---------- part by part ---------- */
@@ -200,7 +212,9 @@ int
 rf_region_plan(const RfRegionCosts *costs, RfRegionMode mode, int max_sge, const RfNcrSet *set,
 			   RfRegionPart parts[RF_REGION_MAX_PARTS])
 {
-	enum {WAYS = RF_REGION_BOX + 1};
+	enum
+	{
+	WAYS = RF_REGION_BOX + 1};
 	RfRegionEstimate estimates[RF_REGION_MAX_PARTS];
 	RfRegionShape shapes[RF_REGION_MAX_PARTS];
 	RfRegionMode from[RF_REGION_MAX_PARTS][WAYS];
@@ -218,7 +232,8 @@ rf_region_plan(const RfRegionCosts *costs, RfRegionMode mode, int max_sge, const
 	way = rf_region_choose(costs, mode, max_sge, &shapes[0], NULL);
 
 	/* Pointer-mapped regions share their span: a part of one is no smaller box. */
-	uneven = uneven && mode == RF_REGION_AUTO && (set->count == 1 || set->order == RF_NCR_TRANSPOSED);
+	uneven = uneven && mode == RF_REGION_AUTO &&
+		(set->count == 1 || set->order == RF_NCR_TRANSPOSED);
 	for (uint32_t i = 0; i < set->count; i++)
 		uneven = uneven && set->regions[i].kind != RF_NCR_POINTERS;
 	rows = ((count + RF_REGION_MAX_PARTS - 1) / RF_REGION_MAX_PARTS + 63) / 64 * 64;
@@ -226,8 +241,11 @@ rf_region_plan(const RfRegionCosts *costs, RfRegionMode mode, int max_sge, const
 	pieces = (int) ((count + rows - 1) / rows);
 	if (!uneven || pieces < 2)
 	{
-		parts[0] = (RfRegionPart) {0, count, way, shapes[0].useful,
-			way == RF_REGION_BOX ? shapes[0].box - shapes[0].useful : 0};
+		parts[0] = (RfRegionPart)
+		{
+			0, count, way, shapes[0].useful,
+				way == RF_REGION_BOX ? shapes[0].box - shapes[0].useful : 0
+		};
 		return 1;
 	}
 	regions = malloc((set->count + 1) * sizeof(RfNcr));
@@ -237,15 +255,16 @@ rf_region_plan(const RfRegionCosts *costs, RfRegionMode mode, int max_sge, const
 	{
 		RfNcrSet	part;
 
-		rf_region_part(set, i * rows, (i + 1) * rows < count ? (i + 1) * rows : count, regions, &part);
+		rf_region_part(set, i * rows, (i + 1) * rows < count ? (i + 1) * rows : count, regions,
+					   &part);
 		(void) rf_region_shape(&part, &shapes[i]);	/* needs no memory without pointers */
 		rf_region_choose(costs, mode, max_sge, &shapes[i], &estimates[i]);
 	}
 	free(regions);
 
 	/*
-	 * The cheapest ways for all pieces: to go on as in the piece before saves the work request that
-	 * the estimate of each has (total[w]: the pieces so far with the last of them by way w).
+	 * The cheapest ways for all pieces: to go on as in the piece before saves the work request
+	 * that the estimate of each has (total[w]: the pieces so far with the last of them by way w).
 	 */
 	for (int i = 0; i < pieces; i++)
 	{
@@ -257,7 +276,8 @@ rf_region_plan(const RfRegionCosts *costs, RfRegionMode mode, int max_sge, const
 
 			for (int v = RF_REGION_COPY; v < WAYS; v++)
 			{
-				double		cost = total[v] - (i > 0 && v == w && w != RF_REGION_GATHER ? costs->request : 0);
+				double		cost = total[v] -
+					(i > 0 && v == w && w != RF_REGION_GATHER ? costs->request : 0);
 
 				if (cost < least)
 				{
@@ -281,8 +301,12 @@ rf_region_plan(const RfRegionCosts *costs, RfRegionMode mode, int max_sge, const
 	{
 		RfRegionMode before = from[i][way];
 
-		parts[i] = (RfRegionPart) {(uint32_t) i * rows, (uint32_t) (i + 1) * rows < count ? (uint32_t) (i + 1) * rows : count,
-			way, shapes[i].useful, way == RF_REGION_BOX ? shapes[i].box - shapes[i].useful : 0};
+		parts[i] = (RfRegionPart)
+		{
+			(uint32_t) i * rows,
+				(uint32_t) (i + 1) * rows < count ? (uint32_t) (i + 1) * rows : count, way,
+				shapes[i].useful, way == RF_REGION_BOX ? shapes[i].box - shapes[i].useful : 0
+		};
 		way = before;
 	}
 	for (int i = 0; i < pieces; i++)

@@ -1,9 +1,9 @@
 /*
- * region_sets.h - any set of regions (rdma_fdw/region.h) looked at as a whole: checks, gaps, and which
- * way each part of it goes. For tests and bench/region.
+ * region_sets.h - any set of regions (rdma_fdw/region.h) looked at as a whole: checks, gaps, and
+ * which way each part of it goes. For tests and bench/region.
  *
- * The extension itself sends pages whose shape it knows, and never looks at a set. The shapes that are
- * computed here are the input of rf_region_choose, as there.
+ * The extension itself sends pages whose shape it knows, and never looks at a set. The shapes that
+ * are computed here are the input of rf_region_choose, as there.
  */
 #ifndef RF_REGION_SETS_H
 #define RF_REGION_SETS_H
@@ -58,10 +58,11 @@ extern bool rf_region_shape(const RfNcrSet *set, RfRegionShape *shape);
 
 /*
  * The selected bytes of a region as elements at equal distances, for a strided entry: where the
- * first one is, bytes of each, bytes from one to the next. False: they are not, or are too far apart
- * for a device (RF_MAX_STRIDE).
+ * first one is, bytes of each, bytes from one to the next. False: they are not, or are too far
+ * apart for a device (RF_MAX_STRIDE).
  */
-extern bool rf_ncr_strided(const RfNcr *region, const uint8_t **first, uint32_t *element, uint32_t *stride);
+extern bool rf_ncr_strided(const RfNcr *region, const uint8_t **first, uint32_t *element,
+						   uint32_t *stride);
 
 /* Rows [first, end) of every region of a set, moved one way. */
 typedef struct RfRegionPart
@@ -81,10 +82,13 @@ typedef struct RfRegionPart
  * together, as do those where to change would not pay for the work request more. Other sets are one
  * part. Returns the number of parts, in order of rows; 0: out of memory.
  */
-extern int	rf_region_plan(const RfRegionCosts *costs, RfRegionMode mode, int max_sge, const RfNcrSet *set,
-						   RfRegionPart parts[RF_REGION_MAX_PARTS]);
+extern int	rf_region_plan(const RfRegionCosts *costs, RfRegionMode mode, int max_sge,
+						   const RfNcrSet *set, RfRegionPart parts[RF_REGION_MAX_PARTS]);
 
-/* The rows of a part as regions of their own: set->count of them; `first` must be a multiple of 64. */
-extern void rf_region_part(const RfNcrSet *set, uint32_t first, uint32_t end, RfNcr *regions, RfNcrSet *part);
+/*
+ * The rows of a part as regions of their own: set->count of them; `first` must be a multiple of 64.
+ */
+extern void rf_region_part(const RfNcrSet *set, uint32_t first, uint32_t end, RfNcr *regions,
+						   RfNcrSet *part);
 
 #endif

@@ -139,7 +139,11 @@ sim_fail_qp(RfQp *qp, RfWcStatus status, bool tell)
 		return;
 	qp->error = true;
 	sim_fabric.counters.failures++;
-	/* both orders occur on hardware: the event about the connection is not ordered with the completions */
+
+	/*
+	 * both orders occur on hardware: the event about the connection is not ordered with the
+	 * completions
+	 */
 	if (had_work && tell && random_u64() & 1)
 	{
 		push_disconnected(qp);
@@ -194,7 +198,8 @@ in_region(SimRegion *region, uint64_t addr, uint64_t length)
 	if (region == NULL)
 		return false;
 	base = (uint64_t) (uintptr_t) region->pub.addr;
-	return addr >= base && length <= region->pub.length && addr - base <= region->pub.length - length;
+	return addr >= base && length <= region->pub.length &&
+		addr - base <= region->pub.length - length;
 }
 
 uint64_t
@@ -245,16 +250,19 @@ sim_check_local(RfQp *qp, const RfWr *wr)
 {
 	if (wr->num_sge < 0 || wr->num_sge > RF_MAX_SGE || sim_message_length(wr) > RF_MAX_MESSAGE ||
 		wr->opcode < RF_WR_WRITE || wr->opcode > RF_WR_COMPARE_SWAP ||
-		(wr->opcode == RF_WR_COMPARE_SWAP && (wr->num_sge != 1 || wr->sge[0].length != sizeof(uint64_t) ||
-												 wr->remote_addr % sizeof(uint64_t) != 0)))
+		(wr->opcode == RF_WR_COMPARE_SWAP &&
+		 (wr->num_sge != 1 || wr->sge[0].length != sizeof(uint64_t) ||
+		  wr->remote_addr % sizeof(uint64_t) != 0)))
 		return RF_WC_LOCAL;
 	for (int i = 0; i < wr->num_sge; i++)
 	{
 		const RfStrided *strided = strided_at(wr, i);
 
 		if (wr->sge[i].length > 0 &&
-			!in_region(find_region(qp->domain, wr->sge[i].lkey), (uint64_t) (uintptr_t) wr->sge[i].addr,
-					   strided == NULL ? wr->sge[i].length : rf_strided_extent(&wr->sge[i], strided)))
+			!in_region(find_region(qp->domain, wr->sge[i].lkey),
+					   (uint64_t) (uintptr_t) wr->sge[i].addr,
+					   strided == NULL ? wr->sge[i].length :
+					   rf_strided_extent(&wr->sge[i], strided)))
 			return RF_WC_LOCAL;
 	}
 	return RF_WC_SUCCESS;
@@ -279,7 +287,8 @@ land_bytes(const RfWr *wr, uint64_t from, uint64_t to)
 				uint64_t	into = (low - position) % strided->element;
 
 				next = low + strided->element - into < high ? low + strided->element - into : high;
-				memmove((char *) (uintptr_t) wr->remote_addr + low, byte_of(&wr->sge[i], strided, low - position), next - low);
+				memmove((char *) (uintptr_t) wr->remote_addr + low,
+						byte_of(&wr->sge[i], strided, low - position), next - low);
 			}
 		else if (low < high)
 			memmove((char *) (uintptr_t) wr->remote_addr + low,
@@ -305,8 +314,8 @@ can_execute(RfQp *qp, SimWr *swr)
 
 	if (swr == NULL || qp->dropping)
 		return false;
-	if (swr->wr.opcode == RF_WR_WRITE_IMM && swr->bad == RF_WC_SUCCESS && peer != NULL && !peer->error &&
-		peer->recv_unpolled >= peer->config.max_recv)
+	if (swr->wr.opcode == RF_WR_WRITE_IMM && swr->bad == RF_WC_SUCCESS && peer != NULL &&
+		!peer->error && peer->recv_unpolled >= peer->config.max_recv)
 	{
 		if (!swr->stalled)
 			sim_fabric.counters.rnr_stalls++;
@@ -322,7 +331,9 @@ can_acknowledge(RfQp *qp)
 	return qp->first != NULL && qp->first->executed && !(qp->peer != NULL && qp->peer->dropping);
 }
 
-/* Everything before `swr` has been executed and is implicitly acknowledged by its negative answer. */
+/*
+ * Everything before `swr` has been executed and is implicitly acknowledged by its negative answer.
+ */
 static void
 fail_at(RfQp *qp, SimWr *swr, RfWcStatus status)
 {
@@ -336,8 +347,8 @@ fail_at(RfQp *qp, SimWr *swr, RfWcStatus status)
 }
 
 /*
- * The capacity of an adapter whose cache holds the state of so many work requests: it rises with their number until the latency is
- * hidden, and falls when they do not fit any more.
+ * The capacity of an adapter whose cache holds the state of so many work requests: it rises with
+ * their number until the latency is hidden, and falls when they do not fit any more.
  */
 static void
 occupy_adapter(const RfWr *wr)
@@ -392,7 +403,8 @@ execute(RfQp *qp, SimWr *swr)
 	{
 		/* the old value travels back with the acknowledgement */
 		swr->found = wr->compare;
-		(void) atomic_compare_exchange_strong((_Atomic uint64_t *) (uintptr_t) wr->remote_addr, &swr->found, wr->swap);
+		(void) atomic_compare_exchange_strong((_Atomic uint64_t *) (uintptr_t) wr->remote_addr,
+											  &swr->found, wr->swap);
 	}
 	else if (sim_fabric.config.tear && length > 1 && swr->phase < 2)
 	{
@@ -438,7 +450,8 @@ acknowledge(RfQp *qp)
 	const RfWr *wr = &qp->first->wr;
 
 	if (wr->opcode == RF_WR_COMPARE_SWAP &&
-		in_region(find_region(qp->domain, wr->sge[0].lkey), (uint64_t) (uintptr_t) wr->sge[0].addr, sizeof(uint64_t)))
+		in_region(find_region(qp->domain, wr->sge[0].lkey), (uint64_t) (uintptr_t) wr->sge[0].addr,
+				  sizeof(uint64_t)))
 		memcpy((void *) wr->sge[0].addr, &qp->first->found, sizeof(uint64_t));
 	else if (sim_fabric.config.check_payload && sim_hash_payload(&qp->first->wr) != qp->first->hash)
 		sim_fabric.counters.payload_changed++;
@@ -712,6 +725,7 @@ fabric_main(void *unused)
 		if (pause > 0)
 			pause = random_u64() % (pause + 1);
 		sim_unlock();
+
 		/*
 		 * Others shall run between two steps, but not each time: beside other work on the machine,
 		 * sched_yield() is over only when all that is ready has had its turn. A short sleep ends

@@ -34,7 +34,8 @@ typedef struct SimEntry
 {
 	RfWc		wc;
 	RfQp	   *qp;
-	uint64_t	covers;			/* RF_WC_WRITE: posts of its queue pair up to this one are done with */
+	uint64_t	covers;			/* RF_WC_WRITE: posts of its queue pair up to this one are done
+								 * with */
 	uint64_t	covers_strided; /* and strided entries */
 } SimEntry;
 
@@ -105,7 +106,8 @@ typedef struct SimFabric
 	uint64_t	adapter_free;	/* with a service time: when the adapter has done the last one */
 	uint64_t	outstanding;	/* of all queue pairs, to the acknowledgement */
 	RfQp	   *qps;
-	RfQp	   *busy_first;		/* in_turn: queue pairs with work requests, and some that have failed since */
+	RfQp	   *busy_first;		/* in_turn: queue pairs with work requests, and some that have
+								 * failed since */
 	RfQp	   *busy_last;
 	uint32_t	busy_count;
 	uint32_t	next_qp;

@@ -1,5 +1,6 @@
 /*
- * sim_provider.c - the calls of the simulated provider (see sim.h). sim.c carries out what is posted.
+ * sim_provider.c - the calls of the simulated provider (see sim.h). sim.c carries out what is
+ * posted.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -238,7 +239,8 @@ join(RfQp *qp, RfQp *peer)
 }
 
 static bool
-sim_qp_connect(RfQp *qp, const uint8_t blob[RF_QP_BLOB_SIZE], int sock, const RfTlsKey *key, RfError *error)
+sim_qp_connect(RfQp *qp, const uint8_t blob[RF_QP_BLOB_SIZE], int sock, const RfTlsKey *key,
+			   RfError *error)
 {
 	uint32_t	number;
 	RfQp	   *peer;
@@ -252,7 +254,8 @@ sim_qp_connect(RfQp *qp, const uint8_t blob[RF_QP_BLOB_SIZE], int sock, const Rf
 	if (peer == NULL)
 	{
 		sim_unlock();
-		return rf_error(error, RF_ERROR_CONNECTION, NULL, NULL, "no simulated queue pair %u", number);
+		return rf_error(error, RF_ERROR_CONNECTION, NULL, NULL, "no simulated queue pair %u",
+						number);
 	}
 	join(qp, peer);
 	sim_unlock();
@@ -312,7 +315,8 @@ sim_qp_post(RfQp *qp, RfWr *chain)
 			swr->bad = RF_WC_LOCAL;
 		else if (swr->bad == RF_WC_SUCCESS)
 			swr->bad = sim_check_local(qp, &swr->wr);
-		if (wr->num_strided > 0 && qp->strided_posted - qp->strided_freed > (uint64_t) sim_fabric.config.strided)
+		if (wr->num_strided > 0 &&
+			qp->strided_posted - qp->strided_freed > (uint64_t) sim_fabric.config.strided)
 			swr->bad = RF_WC_LOCAL;
 		if (qp->posted - qp->freed > qp->config.max_wr)
 		{

@@ -1,6 +1,6 @@
 /*
- * test_admission.c - the policies alone, in time of the test's own: the window's bound, shares of lanes, no stop for good, and where the delay
- * policy settles on a link with a queue.
+ * test_admission.c - the policies alone, in time of the test's own: the window's bound, shares of
+ * lanes, no stop for good, and where the delay policy settles on a link with a queue.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,7 +35,8 @@ test_window(void)
 	CHECK(!rf_admission_take(window, &stats, 1, 0, 1));
 
 	/*
-	 * While another waits, the first leaves it the bytes that it returns, until both have the same.
+	 * While another waits, the first leaves it the bytes that it returns, until both have the
+	 * same.
 	 */
 	rf_admission_wait(&stats, 1);
 	CHECK(rf_admission_give(window, &stats, SLOT, 10) == 1u << 1);
@@ -46,7 +47,8 @@ test_window(void)
 	rf_admission_wait(&stats, 0);
 	CHECK(rf_admission_give(window, &stats, SLOT, 10) == 3);
 	own[0] -= SLOT;
-	CHECK(!rf_admission_take(window, &stats, 0, own[0], SLOT) && rf_admission_take(window, &stats, 1, own[1], SLOT));
+	CHECK(!rf_admission_take(window, &stats, 0, own[0], SLOT) &&
+		  rf_admission_take(window, &stats, 1, own[1], SLOT));
 	own[1] += SLOT;
 	CHECK(own[0] == own[1]);
 
@@ -75,11 +77,12 @@ test_window(void)
 }
 
 /*
- * A link of `rate` bytes per microsecond with a base delay: the sender keeps in flight what the policy lets it. Returns the mean bytes in flight of
- * the last tenth.
+ * A link of `rate` bytes per microsecond with a base delay: the sender keeps in flight what the
+ * policy lets it. Returns the mean bytes in flight of the last tenth.
  */
 static double
-settle(const RfAdmissionPolicy *policy, uint64_t window, double rate, double base_us, double *worst_us)
+settle(const RfAdmissionPolicy *policy, uint64_t window, double rate, double base_us,
+	   double *worst_us)
 {
 	static double sent_at[1 << 16];
 	RfAdmissionStats stats = {0};
@@ -130,7 +133,10 @@ test_delay(void)
 	double		worst;
 	double		mean;
 
-	/* A slow link, 100 MB/s: a window of 64 MB would queue for 640 ms. The policy keeps the delay near its threshold, and the link busy. */
+	/*
+	 * A slow link, 100 MB/s: a window of 64 MB would queue for 640 ms. The policy keeps the delay
+	 * near its threshold, and the link busy.
+	 */
 	mean = settle(&rf_admission_window_policy, 64u << 20, 100, 50, &worst);
 	CHECK(worst > 500000);
 	mean = settle(&rf_admission_delay_policy, 64u << 20, 100, 50, &worst);
@@ -138,9 +144,13 @@ test_delay(void)
 	CHECK(worst < 2 * RF_DELAY_HIGH_US);
 	CHECK(mean > 100 * 50);		/* more than the link holds: it never runs dry */
 
-	/* A fast one with a long way, 10 GB/s and 300 us: the way alone holds 3 MB, and that much has to be let out. */
+	/*
+	 * A fast one with a long way, 10 GB/s and 300 us: the way alone holds 3 MB, and that much has
+	 * to be let out.
+	 */
 	mean = settle(&rf_admission_delay_policy, 64u << 20, 10000, 300, &worst);
-	printf("# 10 GB/s, 300 us: %.0f kB in flight, delay at most %.1f ms\n", mean / 1024, worst / 1000);
+	printf("# 10 GB/s, 300 us: %.0f kB in flight, delay at most %.1f ms\n", mean / 1024,
+		   worst / 1000);
 	CHECK(mean > 10000 * 300 && worst < 2 * RF_DELAY_HIGH_US);
 
 	/* Below the window where that is the bound. */

@@ -13,7 +13,7 @@
 
 #define ROUND_TRIP_NS	2000
 #define BUFFERS			16
-#define HOLD_NS			20000		/* a buffer is filled and read: 256 kB at 12 GB/s */
+#define HOLD_NS			20000	/* a buffer is filled and read: 256 kB at 12 GB/s */
 #define TASKS			4
 #define MAX_LANES		48
 #define RUN_NS			(30 * 1000 * 1000ULL)
@@ -104,7 +104,8 @@ simulate(uint32_t lanes, bool backoff)
 			case IDLE:
 				if (backoff && !rf_backoff_begin(&policies[lane]))
 				{
-					task->due = now + ROUND_TRIP_NS;	/* in a lane: when another claim of its own is done */
+					task->due = now + ROUND_TRIP_NS;	/* in a lane: when another claim of its own
+														 * is done */
 					break;
 				}
 				task->lost = 0;
@@ -187,7 +188,8 @@ main(void)
 	check(one.allowed == 4 && one.limit_ns == 100, "without conflicts all of it is taken back");
 	for (int i = 0; i < 200; i++)
 		rf_backoff_round_trip(&one, 3000);
-	check(one.unit_ns > 2900 && one.unit_ns <= 3000 && one.limit_ns >= one.unit_ns, "the unit follows the round trips, and the limit is not below it");
+	check(one.unit_ns > 2900 && one.unit_ns <= 3000 && one.limit_ns >= one.unit_ns,
+		  "the unit follows the round trips, and the limit is not below it");
 	one.limit_ns = one.unit_ns << RF_BACKOFF_LIMIT_SHIFT;
 	for (int i = 0; i < 200; i++)
 		rf_backoff_round_trip(&one, 0);
@@ -199,8 +201,11 @@ main(void)
 		Result		with = simulate(lanes, true);
 		char		what[200];
 
-		printf("# %u lanes: lost attempts per claim %.2f immediately, %.2f with backoff; claims %.2f x; least lane %.2f of the average\n", lanes,
-			   immediate.lost_per_claim, with.lost_per_claim, with.claims / immediate.claims, with.least_share);
+		printf(
+			   "# %u lanes: lost attempts per claim %.2f immediately, %.2f with backoff; claims "
+			   "%.2f x; least lane %.2f of the average\n",
+			   lanes, immediate.lost_per_claim, with.lost_per_claim, with.claims / immediate.claims,
+			   with.least_share);
 		snprintf(what, sizeof(what),
 				 "%u lanes: at most a fifth of the retries of immediate retrying", lanes);
 		check(with.lost_per_claim <= 0.2 * immediate.lost_per_claim, what);

@@ -1,7 +1,7 @@
 /*
- * test_batch_race.c - a batch that changes while it is read. A second thread flips bytes of it, as a hostile or broken peer could
- * in a receive buffer; whatever the reader makes of it, it must stay inside the batch (which is exactly one malloc long, so
- * ASan sees the first byte beyond).
+ * test_batch_race.c - a batch that changes while it is read. A second thread flips bytes of it, as
+ * a hostile or broken peer could in a receive buffer; whatever the reader makes of it, it must stay
+ * inside the batch (which is exactly one malloc long, so ASan sees the first byte beyond).
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -29,7 +29,9 @@ next_random(uint32_t *state)
 	return *state;
 }
 
-/* Changes a byte, most often a small one in front (descriptors, offsets), and puts it right again. */
+/*
+ * Changes a byte, most often a small one in front (descriptors, offsets), and puts it right again.
+ */
 static void *
 flip(void *arg)
 {
@@ -99,16 +101,22 @@ main(void)
 	static const RfImage numrange = {RF_IMAGE_RANGE, 3906, -1, 4, &numeric};
 	static const RfImage tsvector = {RF_IMAGE_TSVECTOR, 0, 0, 0, NULL};
 	static const RfImage jsonb = {RF_IMAGE_JSONB, 0, 0, 0, NULL};
-	const RfImage *const images[] = {&bytes, &numeric, &int_array, &text_array, &range, &numrange, &tsvector, &jsonb, NULL, NULL, &bytes};
+	const RfImage *const images[] = {&bytes, &numeric, &int_array, &text_array,
+		&range, &numrange, &tsvector, &jsonb,
+	NULL, NULL, &bytes};
 	const uint32_t digits[] = {0x00018000};
 	const uint32_t ints[] = {1, 0, 23, 3, 1, 10, 20, 30};
 	const uint32_t texts[] = {1, 0, 25, 2, 1, (4 + 4) << 2, 0x61616161, (4 + 4) << 2, 0x62626262};
 	const uint32_t bounds[] = {17 << 2, 3904, 1, 5, 0x02};	/* flags in one byte */
+
 	/* [1, 2): values with one-byte headers */
-	const uint8_t numbers[] = {19 << 2, 0, 0, 0, 0x42, 0x0f, 0, 0, 0x0b, 0, 0x80, 1, 0, 0x0b, 0, 0x80, 2, 0, 0x02};
+	const uint8_t numbers[] = {19 << 2, 0, 0, 0, 0x42, 0x0f, 0, 0, 0x0b, 0,
+	0x80, 1, 0, 0x0b, 0, 0x80, 2, 0, 0x02};
 	const uint32_t lexemes[] = {2, (1 << 1), (1 << 1) | (1 << 12), 0x00006261};
+
 	/* ["ab", ["cccc"]]: list of two, one of them a list */
-	const uint32_t json[] = {0x40000002, 0x00000002, 0x5000000e, 0x00006261, 0x40000001, 0x00000004, 0x63636363};
+	const uint32_t json[] = {0x40000002, 0x00000002, 0x5000000e, 0x00006261,
+	0x40000001, 0x00000004, 0x63636363};
 	const uint8_t short_text[] = {(4 << 1) | 1, 'a', 'b', 'c'};
 	const uint8_t blob[] = {3, 0, 0, 0, 'x', 'y', 'z', 0};
 	uint8_t		build[8192] = {0};
@@ -122,7 +130,8 @@ main(void)
 	int			i = 0;
 
 #define VARLENA(words) \
-	at = add_column(build, i++, RF_COLUMN_VARLENA, at, value, varlena(value, words, sizeof(words) / 4))
+	at = add_column(build, i++, RF_COLUMN_VARLENA, at, value, \
+					varlena(value, words, sizeof(words) / 4))
 	at = add_column(build, i++, RF_COLUMN_VARLENA, at, short_text, sizeof(short_text));
 	VARLENA(digits);
 	VARLENA(ints);
@@ -158,7 +167,8 @@ main(void)
 	atomic_store(&victim.done, true);
 	pthread_join(thread, NULL);
 
-	printf("# %u of %d rounds found a good header, %u values were refused\n", read, ROUNDS, rejected);
+	printf("# %u of %d rounds found a good header, %u values were refused\n", read, ROUNDS,
+		   rejected);
 
 	/* The flipping thread leaves things as they were. */
 	rejected = 0;

@@ -18,7 +18,8 @@
 #include "shmem/claims.h"
 
 #define HOUR	INT64_C(3600000000)
-#define STEPS	2000000			/* a processor that cannot finish an atomic operation in steps goes on at once */
+#define STEPS	2000000			/* a processor that cannot finish an atomic operation in steps goes
+								 * on at once */
 
 typedef struct Result
 {
@@ -44,7 +45,8 @@ check(bool good, const char *what)
 static void *
 shared_memory(size_t size)
 {
-	void	   *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	void	   *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
+							  0);
 
 	if (memory == MAP_FAILED)
 		exit(2);
@@ -204,7 +206,8 @@ tokens(bool full, const char *what)
 	check(others, "others issue tokens and use them while one stands anywhere in issuing");
 	check(whole, "its token is not seen before it is whole");
 	check(busy, "and has been seen half filled in");
-	check(result->good && take(0x777, &its, false) == 1 && take(0x777, &its, false) == 0, "then it can be used, once");
+	check(result->good && take(0x777, &its, false) == 1 && take(0x777, &its, false) == 0,
+		  "then it can be used, once");
 }
 
 static void
@@ -348,7 +351,8 @@ claims_of_the_dead(void)
 	die(child);
 	while (claim(&its) >= 0)
 		free_entries++;
-	check(busy && free_entries == RF_MAX_PEERS - 1, "one that dies with an entry keeps that entry, and no other");
+	check(busy && free_entries == RF_MAX_PEERS - 1,
+		  "one that dies with an entry keeps that entry, and no other");
 }
 
 /* All entries are in use but the first, which is another node's than the others. */
@@ -408,7 +412,8 @@ waiters(void)
 			good &= atomic_load(&shared->peers[0].waiters) == 0;
 	}
 	printf("# %d times it was claimed, %d times waited for\n", claimed, stayed);
-	check(good && claimed > 0 && stayed > 0, "an entry is claimed or waited for, whichever instruction came last");
+	check(good && claimed > 0 && stayed > 0,
+		  "an entry is claimed or waited for, whichever instruction came last");
 }
 
 /*

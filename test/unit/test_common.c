@@ -1,7 +1,9 @@
 /*
- * test_common.c - messages that lie once for all flows of a producer (shmem/value.h, rf_value_common): through real lanes over the simulated fabric, every
- * reader gets every message whole, although parts are used again as soon as all flows' slots say so; also between messages for one reader alone, when a
- * reader stops and when a connection is lost. The payload of a work request never changes before its completion.
+ * test_common.c - messages that lie once for all flows of a producer (shmem/value.h,
+ * rf_value_common): through real lanes over the simulated fabric, every reader gets every message
+ * whole, although parts are used again as soon as all flows' slots say so; also between messages
+ * for one reader alone, when a reader stops and when a connection is lost. The payload of a work
+ * request never changes before its completion.
  *
  * Argument: rounds. RF_TSAN: the lanes have threads.
  */
@@ -31,10 +33,10 @@ typedef struct Reader
 static Reader readers[READERS];
 static uint32_t producers[READERS];
 static RfSlotCursor cursors[READERS];
-static uint64_t alone[READERS];		/* of these the producer has sent */
+static uint64_t alone[READERS]; /* of these the producer has sent */
 static uint32_t slots;
 static bool cutting;
-static uint64_t placed;				/* messages that lay once */
+static uint64_t placed;			/* messages that lay once */
 static uint64_t copied;
 static uint64_t seed;
 static int	round_number;
@@ -71,7 +73,8 @@ reader_main(void *argument)
 		RfSlotHeader header;
 		uint8_t    *payload;
 		uint64_t	number;
-		RfSlotRead	result = rig_read(1, reader->number + 1, reader->flow, &cursor, &header, &payload);
+		RfSlotRead	result = rig_read(1, reader->number + 1, reader->flow, &cursor, &header,
+									  &payload);
 
 		CHECK(result != RF_READ_BAD);
 		if (result != RF_READ_DATA)
@@ -163,14 +166,17 @@ produce(uint8_t *memory, uint64_t *random)
 			if (slot == NULL)
 				continue;
 			if (place != NULL)
-				ring = rf_slot_place(flow_of(i), &cursors[i], place, length, RF_SLOT_FIRST | RF_SLOT_LAST, 1);
+				ring = rf_slot_place(flow_of(i), &cursors[i], place, length,
+									 RF_SLOT_FIRST | RF_SLOT_LAST, 1);
 			else
 			{
 				write_message(slot + sizeof(RfSlotHeader), number, length);
-				ring = rf_slot_submit(flow_of(i), &cursors[i], length, RF_SLOT_FIRST | RF_SLOT_LAST, 1);
+				ring = rf_slot_submit(flow_of(i), &cursors[i], length, RF_SLOT_FIRST | RF_SLOT_LAST,
+									  1);
 			}
 			if (ring)
-				rf_lane_queue(&rig_nodes[0].shared->lanes[flow_of(i)->lane], rig_nodes[0].shared->flows, producers[i]);
+				rf_lane_queue(&rig_nodes[0].shared->lanes[flow_of(i)->lane],
+							  rig_nodes[0].shared->flows, producers[i]);
 		}
 		/* One wake-up for all. */
 		for (int lane = 0; lane < rig_lanes; lane++)
@@ -187,7 +193,10 @@ static void
 play(int round)
 {
 	uint64_t	random = seed = 7919u * (uint64_t) round + 1;
-	RfSimConfig sim = {.seed = seed, .delay_max = (uint32_t) (rig_random(&random) % 30), .tear = true, .check_payload = true};
+	RfSimConfig sim = {.seed = seed,
+		.delay_max = (uint32_t) (rig_random(&random) % 30),
+		.tear = true,
+	.check_payload = true};
 	RfSimCounters counters;
 	int			stopping = 0;
 
@@ -203,13 +212,19 @@ play(int round)
 		Reader	   *reader = &readers[i];
 		uint64_t	key = rig_random(&random);
 
-		*reader = (Reader) {.number = i};
+		*reader = (Reader)
+		{
+			.number = i
+		};
 		if (round % 5 == 3 && i % 2 == 1 && ++stopping > 0)
 			reader->stop_after = 1 + rig_random(&random) % MESSAGES / 2;
 		reader->flow = rig_listen(1, i + 1, slots, SIZE, key);
 		producers[i] = rig_open(0, 0, reader->flow, key);
 		CHECK(producers[i] != UINT32_MAX);
-		cursors[i] = (RfSlotCursor) {0};
+		cursors[i] = (RfSlotCursor)
+		{
+			0
+		};
 		alone[i] = 0;
 		/* The piece that the engine's main thread gives to all of them. */
 		flow_of(i)->value = rig_nodes[0].values;
@@ -244,7 +259,7 @@ main(int argc, char **argv)
 	for (int round = 0; round < rounds; round++)
 		play(round);
 	CHECK(placed > copied);
-	printf("ok - %d rounds: every reader got every message (%llu lay once, %llu were copied)\n", rounds,
-		   (unsigned long long) placed, (unsigned long long) copied);
+	printf("ok - %d rounds: every reader got every message (%llu lay once, %llu were copied)\n",
+		   rounds, (unsigned long long) placed, (unsigned long long) copied);
 	return 0;
 }

@@ -1,14 +1,18 @@
 /*
- * test_engine_seeds.c - whole streams between the lanes of two nodes over the simulated fabric, by the seed.
+ * test_engine_seeds.c - whole streams between the lanes of two nodes over the simulated fabric, by
+ * the seed.
  *
- * A seed decides everything that can be decided: lanes, their settings, delays, torn payloads, failing requests, cut and silent links, and for
- * many streams at once their sizes, buffers, pauses and ends: complete, stopped by the reader, given up by the sender, cancelled while asleep.
- * Entries are used again and again, also on another lane. Each slot says which stream and place it is of, and each of its words is checked:
- * nothing may be lost, doubled or reordered within a flow, no entry may stay behind, every thread must end.
+ * A seed decides everything that can be decided: lanes, their settings, delays, torn payloads,
+ * failing requests, cut and silent links, and for many streams at once their sizes, buffers, pauses
+ * and ends: complete, stopped by the reader, given up by the sender, cancelled while asleep.
+ * Entries are used again and again, also on another lane. Each slot says which stream and place it
+ * is of, and each of its words is checked: nothing may be lost, doubled or reordered within a flow,
+ * no entry may stay behind, every thread must end.
  *
  *		test_engine_seeds [first seed [seeds [times each]]]
  *
- * Without arguments: as many seeds as fit into a check. Threads make two runs of one seed differ; a failure says how to repeat it.
+ * Without arguments: as many seeds as fit into a check. Threads make two runs of one seed differ; a
+ * failure says how to repeat it.
  */
 #include <signal.h>
 #include <string.h>
@@ -26,11 +30,11 @@
 #else
 #define CHECK_SEEDS		150
 #endif
-#define CHECK_SECONDS	15			/* the rest of them is left out on a machine that is too slow */
+#define CHECK_SECONDS	15		/* the rest of them is left out on a machine that is too slow */
 /* A word that the lanes bring to zero; the alarm rings when they do not. */
 #define AWAIT_ZERO(word) while (atomic_load(&(word)) != 0) usleep(100)
 
-#define SEED_SECONDS	120			/* no seed takes that long: a thread hangs */
+#define SEED_SECONDS	120		/* no seed takes that long: a thread hangs */
 
 typedef struct Stream
 {
@@ -88,7 +92,8 @@ pick(uint64_t *state, const uint32_t *values, int count)
 }
 
 #define PICK(state, ...) \
-	pick(state, (const uint32_t[]) {__VA_ARGS__}, (int) (sizeof((uint32_t[]) {__VA_ARGS__}) / sizeof(uint32_t)))
+	pick(state, (const uint32_t[]){__VA_ARGS__}, \
+		 (int) (sizeof((uint32_t[]){__VA_ARGS__}) / sizeof(uint32_t)))
 
 static void
 pause_sometimes(uint64_t *state)
@@ -141,10 +146,13 @@ same(const uint8_t *data, uint32_t length, uint64_t seed, uint64_t slot)
 
 /* ---------- parts on pages ---------- */
 
-/* Hand over a slot of which `data`, in the flow's piece of the pool, is the payload: some of it from there, some by way of the slot. */
+/*
+ * Hand over a slot of which `data`, in the flow's piece of the pool, is the payload: some of it
+ * from there, some by way of the slot.
+ */
 static bool
-gather(int node, RfFlow *flow, RfSlotCursor *cursor, uint8_t *slot, const uint8_t *data, uint32_t length,
-	   uint64_t rows, uint64_t *state)
+gather(int node, RfFlow *flow, RfSlotCursor *cursor, uint8_t *slot, const uint8_t *data,
+	   uint32_t length, uint64_t rows, uint64_t *state)
 {
 	RfShared   *shared = rig_nodes[node].shared;
 	RfPart		parts[RF_SLOT_PARTS];
@@ -157,11 +165,17 @@ gather(int node, RfFlow *flow, RfSlotCursor *cursor, uint8_t *slot, const uint8_
 		uint64_t	place = (uint64_t) (data - shared->page_memory) + at;
 		uint32_t	left = length - at;
 		uint32_t	own = (count == 0) + (uint32_t) below(state, left < 3000 ? left : 3000);
-		uint32_t	page = entries + 4 > rig_max_sge ? left - own : (uint32_t) below(state, left - own < 5000 ? left - own + 1 : 5000);
+		uint32_t	page = entries + 4 > rig_max_sge ?
+			left - own :
+			(uint32_t) below(state, left - own < 5000 ? left - own + 1 : 5000);
 
 		memcpy(slot + own_at, data + at, own);
 		place += own;
-		parts[count++] = (RfPart) {own, (uint32_t) (place / shared->page_size), (uint16_t) (place % shared->page_size), (uint16_t) page};
+		parts[count++] = (RfPart)
+		{
+			own, (uint32_t) (place / shared->page_size),
+				(uint16_t) (place % shared->page_size), (uint16_t) page
+		};
 		entries += (own > 0) + (page > 0);
 		own_at += own;
 		at += own + page;
@@ -173,8 +187,8 @@ gather(int node, RfFlow *flow, RfSlotCursor *cursor, uint8_t *slot, const uint8_
 }
 
 /*
- * What a backend does before it lets go of its pages: they become something else at once, and the fabric counts payload that changed
- * while it was sent.
+ * What a backend does before it lets go of its pages: they become something else at once, and the
+ * fabric counts payload that changed while it was sent.
  */
 static void
 leave_pages(RfFlow *flow, const RfSlotCursor *cursor)
@@ -192,7 +206,10 @@ leave_pages(RfFlow *flow, const RfSlotCursor *cursor)
 
 /* ---------- the two backends of a stream ---------- */
 
-/* As a backend that is interrupted in its sleep: the lane may still find that it waits, and wake it. */
+/*
+ * As a backend that is interrupted in its sleep: the lane may still find that it waits, and wake
+ * it.
+ */
 static void
 interrupted(RfFlow *flow, uint64_t *state)
 {
@@ -245,7 +262,8 @@ produce(Pair *pair, uint64_t *state)
 			if (gathers && length > 0)
 				ring = gather(node, flow, &cursor, own, data, length, slot, state);
 			else
-				ring = rf_slot_place(flow, &cursor, data, length, RF_SLOT_FIRST | RF_SLOT_LAST, slot);
+				ring = rf_slot_place(flow, &cursor, data, length, RF_SLOT_FIRST | RF_SLOT_LAST,
+									 slot);
 		}
 		else
 		{
@@ -299,7 +317,8 @@ consume(Pair *pair, uint64_t *state, uint64_t stop_at)
 		CHECK(result != RF_READ_BAD);
 		if (result != RF_READ_DATA)
 			break;
-		CHECK(header.length == slot_length(stream->seed, slot, flow->slot_size - (uint32_t) sizeof(RfSlotHeader)));
+		CHECK(header.length ==
+			  slot_length(stream->seed, slot, flow->slot_size - (uint32_t) sizeof(RfSlotHeader)));
 		CHECK(header.rows == slot);
 		CHECK(same(payload, header.length, stream->seed, slot));
 		pause_sometimes(state);
@@ -372,7 +391,8 @@ consumer(void *argument)
 		if (below(&state, 4) == 0)
 			stop_at = below(&state, stream->slots + 1);
 		atomic_store(&stream->refused, false);
-		stream->flow = rig_listen(1 - pair->number % 2, pair->number * 2 + 1, slot_count, slot_size, stream->key);
+		stream->flow = rig_listen(1 - pair->number % 2, pair->number * 2 + 1, slot_count, slot_size,
+								  stream->key);
 		sem_post(&stream->ready);
 		consume(pair, &state, stop_at);
 		sem_post(&stream->over);
@@ -440,8 +460,8 @@ run_seed(uint64_t seed)
 	rig_max_sge = (int) PICK(&state, 2, 3, 8, RF_MAX_SGE);
 	rig_config.max_wr = PICK(&state, 2, 3, 32, 128);
 	rig_config.poll_batch = PICK(&state, 1, 16, 256);
-	rig_config.polling_mode = PICK(&state, RF_POLLING_ADAPTIVE, RF_POLLING_ADAPTIVE, RF_POLLING_EVENT, RF_POLLING_EVENT_BATCH,
-								   RF_POLLING_HYBRID);
+	rig_config.polling_mode = PICK(&state, RF_POLLING_ADAPTIVE, RF_POLLING_ADAPTIVE,
+								   RF_POLLING_EVENT, RF_POLLING_EVENT_BATCH, RF_POLLING_HYBRID);
 	rig_config.poll_us = PICK(&state, 0, 0, 20, 200);
 	rig_config.probe_ms = PICK(&state, 1, 5, 50);
 	rig_config.merge_limit = PICK(&state, 0, 8192, 1 << 20);
@@ -449,8 +469,11 @@ run_seed(uint64_t seed)
 	rig_config.signal_all = below(&state, 4) == 0;
 	rig_config.credit_limit = PICK(&state, 0, RF_CREDIT_AUTO, 1, 3, 8);
 	window = PICK(&state, 0, 4096, 65536, 1 << 20);
-	rig_config.admission = window == 0 ? NULL :
-		rf_admission_new(below(&state, 2) ? &rf_admission_window_policy : &rf_admission_delay_policy, window);
+	rig_config.admission = window == 0 ?
+		NULL :
+		rf_admission_new(below(&state, 2) ? &rf_admission_window_policy :
+						 &rf_admission_delay_policy,
+						 window);
 	rig_fewer_slots = below(&state, 2) == 0;
 	rig_start(&sim);
 
@@ -476,14 +499,19 @@ run_seed(uint64_t seed)
 
 	CHECK(rig_all_free());
 	rf_sim_counters(&counters);
-	CHECK(counters.cq_overflows == 0 && counters.wr_overflows == 0 && counters.payload_changed == 0);
+	CHECK(counters.cq_overflows == 0 && counters.wr_overflows == 0 &&
+		  counters.payload_changed == 0);
 	for (int n = 0; n < 2; n++)
 	{
 		RfAdmissionStats *admission = &rig_nodes[n].shared->admission;
 
-		/* The delay policy's limit has a least value, and a slot that is larger than the window goes alone. */
+		/*
+		 * The delay policy's limit has a least value, and a slot that is larger than the window
+		 * goes alone.
+		 */
 		CHECK(window > 0 || atomic_load(&admission->high_water) == 0);
-		CHECK(window == 0 || atomic_load(&admission->high_water) <= (window > RF_DELAY_MIN ? window : RF_DELAY_MIN));
+		CHECK(window == 0 || atomic_load(&admission->high_water) <=
+			  (window > RF_DELAY_MIN ? window : RF_DELAY_MIN));
 		AWAIT_ZERO(admission->in_flight);
 		for (int lane = 0; lane < rig_lanes; lane++)
 		{
@@ -537,7 +565,10 @@ tell_seed(int signal_number)
 		abort();
 }
 
-/* An entry that is rung on one lane, freed, and rung on another before the first has looked: both must find it. */
+/*
+ * An entry that is rung on one lane, freed, and rung on another before the first has looked: both
+ * must find it.
+ */
 static void
 test_two_rings(void)
 {
@@ -551,8 +582,10 @@ test_two_rings(void)
 	rf_lane_ring(&lanes[0], flow, 0);
 	rf_lane_ring(&lanes[1], flow, 0);
 	rf_lane_ring(&lanes[1], flow, 0);
-	CHECK(rf_lane_take(&lanes[1], flow, &index) && index == 0 && !rf_lane_take(&lanes[1], flow, &index));
-	CHECK(rf_lane_take(&lanes[0], flow, &index) && index == 0 && !rf_lane_take(&lanes[0], flow, &index));
+	CHECK(rf_lane_take(&lanes[1], flow, &index) && index == 0 &&
+		  !rf_lane_take(&lanes[1], flow, &index));
+	CHECK(rf_lane_take(&lanes[0], flow, &index) && index == 0 &&
+		  !rf_lane_take(&lanes[0], flow, &index));
 	CHECK(atomic_load(&flow->queued) == 0);
 	free(lanes);
 	free(flow);
@@ -570,17 +603,27 @@ main(int argc, char **argv)
 	signal(SIGABRT, tell_seed);
 	signal(SIGALRM, tell_seed);
 	test_two_rings();
-	for (uint64_t seed = first; seed < first + seeds && (argc > 1 || time(NULL) - began < CHECK_SECONDS); seed++)
+	for (uint64_t seed = first;
+		 seed < first + seeds && (argc > 1 || time(NULL) - began < CHECK_SECONDS); seed++)
 		for (int i = 0; i < times; i++)
 			run_seed(seed);
 
 	CHECK(totals.complete > 0 || argc > 1);
-	printf("ok - %llu seeds in %d s: %llu slots; streams: %llu complete, %llu stopped, %llu given up, %llu failed with one of %llu lost connections; "
-		   "%llu requests, %llu doorbells, %llu slots from value memory, %llu with parts on pages\n",
-		   (unsigned long long) totals.seeds, (int) (time(NULL) - began), (unsigned long long) totals.slots,
-		   (unsigned long long) totals.complete, (unsigned long long) totals.stopped,
-		   (unsigned long long) totals.gave_up, (unsigned long long) totals.failed,
-		   (unsigned long long) atomic_load(&rig_lost), (unsigned long long) totals.requests,
-		   (unsigned long long) totals.doorbells, (unsigned long long) totals.in_place, (unsigned long long) totals.from_pages);
+	printf(
+		   "ok - %llu seeds in %d s: %llu slots; streams: %llu complete, %llu stopped, %llu given "
+		   "up, %llu failed with one of %llu lost connections; "
+		   "%llu requests, %llu doorbells, %llu slots from value memory, %llu with parts on "
+		   "pages\n",
+		   (unsigned long long) totals.seeds, (int) (time(NULL) - began),
+		   (unsigned long long) totals.slots,
+		   (unsigned long long) totals.complete,
+		   (unsigned long long) totals.stopped,
+		   (unsigned long long) totals.gave_up,
+		   (unsigned long long) totals.failed,
+		   (unsigned long long) atomic_load(&rig_lost),
+		   (unsigned long long) totals.requests,
+		   (unsigned long long) totals.doorbells,
+		   (unsigned long long) totals.in_place,
+		   (unsigned long long) totals.from_pages);
 	return 0;
 }

@@ -1,6 +1,7 @@
 /*
- * test_flow_life.c - entries of the flow table that change owners all the time, as several lanes and the engine's main thread see them: no
- * doorbell is lost while stale ones lie in the rings of other lanes, and no entry is opened, failed or taken back for somebody else.
+ * test_flow_life.c - entries of the flow table that change owners all the time, as several lanes
+ * and the engine's main thread see them: no doorbell is lost while stale ones lie in the rings of
+ * other lanes, and no entry is opened, failed or taken back for somebody else.
  *
  * Argument: lives per owner.
  */
@@ -40,7 +41,7 @@ static int	lives;
 /* An owner's requests of its lane, and those that the lane has seen; by entry. */
 static _Atomic uint64_t asked[ENTRIES];
 static _Atomic uint64_t seen[ENTRIES];
-static _Atomic uint64_t stale;		/* doorbells of flows that the lane does not have */
+static _Atomic uint64_t stale;	/* doorbells of flows that the lane does not have */
 
 /* A key as an OPEN message on its way carries it; by entry. */
 static _Atomic uint64_t told[ENTRIES];
@@ -104,7 +105,8 @@ lane_main(void *argument)
 				atomic_fetch_add(&stale, 1);
 		}
 		atomic_store(&lane->asleep, 1);
-		if (atomic_load(&lane->ring[atomic_load(&lane->tail) % RF_MAX_FLOWS]) == 0 && !atomic_load(&stop))
+		if (atomic_load(&lane->ring[atomic_load(&lane->tail) % RF_MAX_FLOWS]) == 0 &&
+			!atomic_load(&stop))
 			CHECK(poll(&fd, 1, PATIENCE_S * 1000) == 1);
 		atomic_store(&lane->asleep, 0);
 		if (fd.revents & POLLIN)
@@ -174,7 +176,8 @@ test_doorbells(void)
 		close(shared->lanes[i].wake_fd);
 	}
 	CHECK(atomic_load(&stale) > 0);
-	printf("ok - %d lives in %d entries over %d lanes: no doorbell lost\n", lives * OWNERS, ENTRIES, LANES);
+	printf("ok - %d lives in %d entries over %d lanes: no doorbell lost\n", lives * OWNERS, ENTRIES,
+		   LANES);
 }
 
 /* ---------- listening entries ---------- */
@@ -216,7 +219,8 @@ main_thread(void *argument)
 		}
 		flow->remote_addr = key;
 		flow->lane = (uint32_t) (key % LANES);
-		if (!atomic_compare_exchange_strong(&flow->state, &held, fail ? RF_FLOW_FAILED : RF_FLOW_OPEN))
+		if (!atomic_compare_exchange_strong(&flow->state, &held,
+											fail ? RF_FLOW_FAILED : RF_FLOW_OPEN))
 			rf_flow_let_go(flow);
 	}
 	return NULL;
@@ -252,12 +256,14 @@ listening_owner(void *argument)
 			continue;
 		}
 		CHECK(flow->key == key);
-		while (patient && (atomic_load(&flow->state) == RF_FLOW_LISTENING || atomic_load(&flow->state) == RF_FLOW_OPENING))
+		while (patient && (atomic_load(&flow->state) == RF_FLOW_LISTENING ||
+						   atomic_load(&flow->state) == RF_FLOW_OPENING))
 		{
 			CHECK(time(NULL) < until && "nobody opened it");
 			sched_yield();
 		}
-		if (atomic_load(&flow->state) == RF_FLOW_OPEN || atomic_load(&flow->state) == RF_FLOW_FAILED)
+		if (atomic_load(&flow->state) == RF_FLOW_OPEN ||
+			atomic_load(&flow->state) == RF_FLOW_FAILED)
 		{
 			CHECK(flow->remote_addr == key);
 			atomic_fetch_add(atomic_load(&flow->state) == RF_FLOW_OPEN ? &opened : &failed, 1);
@@ -301,9 +307,11 @@ test_listening(void)
 	CHECK(atomic_load(&taken_back) > 0 && atomic_load(&taken_back) == atomic_load(&not_kept));
 	for (int i = 0; i < ENTRIES; i++)
 		CHECK(atomic_load(&shared->flows[i].lease) == 0);
-	printf("ok - %d listeners in %d entries, each opened or failed as itself only\n", lives * OWNERS, ENTRIES);
-	printf("# %llu opened, %llu failed, %llu of another key let go, %llu taken back\n", (unsigned long long) atomic_load(&opened),
-		   (unsigned long long) atomic_load(&failed), (unsigned long long) atomic_load(&let_go),
+	printf("ok - %d listeners in %d entries, each opened or failed as itself only\n",
+		   lives * OWNERS, ENTRIES);
+	printf("# %llu opened, %llu failed, %llu of another key let go, %llu taken back\n",
+		   (unsigned long long) atomic_load(&opened), (unsigned long long) atomic_load(&failed),
+		   (unsigned long long) atomic_load(&let_go),
 		   (unsigned long long) atomic_load(&taken_back));
 }
 

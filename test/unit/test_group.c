@@ -10,7 +10,8 @@
  * other consumer in that place, no batch is torn. At the end: nothing lost, nothing twice, every
  * buffer free.
  *
- *   test_group [first seed [count]]      a failing seed is printed; give it as the first argument to repeat it
+ *   test_group [first seed [count]]      a failing seed is printed; give it as the first argument
+ *   to repeat it
  */
 #include <math.h>
 #include <stdio.h>
@@ -71,8 +72,10 @@ test_descriptions(void)
 		  rf_group_desc_size(RF_GROUP_BALANCE, 1, RF_GROUP_MAX_MEMBERS + 1) == 0 &&
 		  rf_group_desc_size(RF_GROUP_BALANCE, RF_GROUP_MAX_MEMBERS, RF_GROUP_MAX_MEMBERS) != 0,
 		  "impossible shapes have no size");
-	check(rf_group_desc_init(desc, &(RfGroupShape) {RF_GROUP_REPLICATE, 3, 4, 4, 65536}, id, nodes, &error) &&
-		  rf_group_desc_check(desc, size, &error), "a description is what its own check wants");
+	check(rf_group_desc_init(desc, &(RfGroupShape) {RF_GROUP_REPLICATE, 3, 4, 4, 65536}, id, nodes,
+							 &error) &&
+		  rf_group_desc_check(desc, size, &error),
+		  "a description is what its own check wants");
 	check(rf_group_desc_node(desc, RF_FLOW_PRODUCER, 2)->words[0] == 102 &&
 		  rf_group_desc_node(desc, RF_FLOW_CONSUMER,
 							 3)->words[0] == 106, "the nodes are in their places");
@@ -90,13 +93,17 @@ test_descriptions(void)
 		}
 	}
 	for (size_t i = 0; i < 3 * 4 + 2 * 3; i++)
-		all_apart = all_apart && ((RfGroupAddress *) ((uint8_t *) other + size))[-1 - (int) i].flow == 1;
+		all_apart = all_apart &&
+			((RfGroupAddress *) ((uint8_t *) other + size))[-1 - (int) i].flow == 1;
 	check(all_apart, "no two addresses share a place");
 	check(!rf_group_desc_check(other, size, &error), "an address that is not known must be empty");
 
 	/* Merge. */
 	memcpy(other, desc, size);
-	*rf_group_desc_pair(other, 1, 2) = (RfGroupAddress) {5, 1, 77};
+	*rf_group_desc_pair(other, 1, 2) = (RfGroupAddress)
+	{
+		5, 1, 77
+	};
 	check(rf_group_desc_merge(desc, other, &error) && rf_group_desc_pair(desc, 1, 2)->key == 77 &&
 		  rf_group_desc_check(desc, size, &error), "addresses are merged");
 	rf_group_desc_pair(other, 1, 2)->key = 78;
@@ -115,8 +122,8 @@ test_descriptions(void)
 
 		memcpy(copy, desc, size);
 		for (uint32_t n = pick(3); n-- > 0;)
-			((uint8_t *) copy)[pick(4) == 0 ?
-							   pick((uint32_t) size) : pick(sizeof(RfGroupHeader))] = (uint8_t) pick(256);
+			((uint8_t *) copy)[pick(4) == 0 ? pick((uint32_t) size) : pick(sizeof(RfGroupHeader))] =
+				(uint8_t) pick(256);
 		copy = realloc(copy, length > 0 ? length : 1);
 		if (length >= sizeof(RfGroupHeader) ? rf_group_desc_check(copy, length, &error) :
 			rf_group_desc_check(copy, length, &error))
@@ -135,9 +142,16 @@ test_descriptions(void)
 	/* Extend. */
 	size = rf_group_desc_size(RF_GROUP_BALANCE, 2, 2);
 	desc = calloc(1, size);
-	(void) rf_group_desc_init(desc, &(RfGroupShape) {RF_GROUP_BALANCE, 2, 2, 4, 65536}, id, nodes, &error);
-	*rf_group_desc_pair(desc, 1, 1) = (RfGroupAddress) {9, 1, 90};
-	*rf_group_desc_pair(desc, 1, 0) = (RfGroupAddress) {8, 1, 80};
+	(void) rf_group_desc_init(desc, &(RfGroupShape) {RF_GROUP_BALANCE, 2, 2, 4, 65536}, id, nodes,
+							  &error);
+	*rf_group_desc_pair(desc, 1, 1) = (RfGroupAddress)
+	{
+		9, 1, 90
+	};
+	*rf_group_desc_pair(desc, 1, 0) = (RfGroupAddress)
+	{
+		8, 1, 80
+	};
 	size = rf_group_desc_size(RF_GROUP_BALANCE, 3, 2);
 	other = calloc(1, size);
 	check(rf_group_desc_extend(other, desc, RF_FLOW_PRODUCER, &nodes[7], &error) &&

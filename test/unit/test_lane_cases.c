@@ -1,6 +1,7 @@
 /*
- * test_lane_cases.c - one lane at a time under the microscope: the peer is the test itself, which posts immediates by hand, right ones
- * and wrong ones. Credits, probes, stops, ends from every state, reuse of entries, sleeping.
+ * test_lane_cases.c - one lane at a time under the microscope: the peer is the test itself, which
+ * posts immediates by hand, right ones and wrong ones. Credits, probes, stops, ends from every
+ * state, reuse of entries, sleeping.
  * RF_TSAN: the lanes have threads.
  */
 #include <string.h>
@@ -184,7 +185,11 @@ merge_once(void)
 		read_one(consumer, i == 2);
 	}
 	AWAIT(atomic_load(&flow_of(0, producer)->credit) == 2);
-	/* Slots that are not rung for must not wait for the lane: it would not wake their producer before half are free. */
+
+	/*
+	 * Slots that are not rung for must not wait for the lane: it would not wake their producer
+	 * before half are free.
+	 */
 	AWAIT(atomic_load(&flow_of(0, producer)->status[1]) == RF_SLOT_FREE);
 	for (int i = 0; i < 8; i++)
 	{
@@ -204,7 +209,10 @@ merge_once(void)
 	return requests == 4;
 }
 
-/* The lane may still be at the credit when the eight are handed over one by one, and then sends the first of them alone. */
+/*
+ * The lane may still be at the credit when the eight are handed over one by one, and then sends the
+ * first of them alone.
+ */
 static void
 test_merge(void)
 {
@@ -282,7 +290,10 @@ test_idle(void)
 	} while (atomic_load(&lane->polls) - polls > 2 || atomic_load(&lane->asleep) != 1);
 }
 
-/* Gaps of all lengths around the time the lane falls asleep: every doorbell and every immediate is seen. */
+/*
+ * Gaps of all lengths around the time the lane falls asleep: every doorbell and every immediate is
+ * seen.
+ */
 static void
 test_gaps(int rounds)
 {
@@ -309,8 +320,8 @@ test_gaps(int rounds)
 /* ---------- a peer that breaks the rules ---------- */
 
 /*
- * Node 0's queue pair is used by the test, which its lane does not notice: a stray completion is an error there too, so both sides lose the
- * connection, and both must come back.
+ * Node 0's queue pair is used by the test, which its lane does not notice: a stray completion is an
+ * error there too, so both sides lose the connection, and both must come back.
  */
 static void
 post_immediate(uint32_t imm)
@@ -380,7 +391,10 @@ test_bad_slots(void)
 		flow->slot_count = 2;
 		flow->slot_size = 4096;
 		flow->key = 9;
-		*header = (RfSlotHeader) {.magic = RF_SLOT_MAGIC, .flags = RF_SLOT_FIRST, .key = 9, .length = 4032};
+		*header = (RfSlotHeader)
+		{
+			.magic = RF_SLOT_MAGIC, .flags = RF_SLOT_FIRST, .key = 9, .length = 4032
+		};
 		switch (kind)
 		{
 			case 0:

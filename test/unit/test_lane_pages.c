@@ -1,6 +1,7 @@
 /*
- * test_lane_pages.c - slots of which parts are sent from pages, some of them strided (layout.h, provider.h): what arrives, byte by byte
- * against what the parts say, beside other slots, with as many strided entries out as may be and with fewer; and parts that are refused.
+ * test_lane_pages.c - slots of which parts are sent from pages, some of them strided (layout.h,
+ * provider.h): what arrives, byte by byte against what the parts say, beside other slots, with as
+ * many strided entries out as may be and with fewer; and parts that are refused.
  * RF_TSAN: the lanes have threads.
  */
 #include <string.h>
@@ -58,7 +59,12 @@ make_parts(RfPart *parts, int most_strided)
 		uint32_t	stride = element + pick(60);
 		uint32_t	elements = 1 + pick(1000 / stride);
 
-		parts[i] = (RfPart) {.own = i == 0 ? 16 : pick(2) * pick(300), .buffer = pick(RIG_PAGES - 1), .offset = (uint16_t) pick(RIG_PAGE_SIZE)};
+		parts[i] = (RfPart)
+		{
+			.own = i == 0 ? 16 : pick(2) * pick(300),
+				.buffer = pick(RIG_PAGES - 1),
+				.offset = (uint16_t) pick(RIG_PAGE_SIZE)
+		};
 		parts[i].length = (uint16_t) (element * elements);
 		if (strided < most_strided && pick(2) == 0)
 		{
@@ -74,7 +80,8 @@ static void
 run(int max_strided)
 {
 	static uint8_t wanted[SLOTS][SLOT_SIZE];
-	RfSimConfig config = {.seed = 11, .delay_max = 20, .tear = true, .check_payload = true, .strided = max_strided};
+	RfSimConfig config = {
+	.seed = 11, .delay_max = 20, .tear = true, .check_payload = true, .strided = max_strided};
 	uint32_t	lengths[SLOTS];
 	RfSlotCursor sent;
 	RfSlotCursor got;
@@ -123,9 +130,11 @@ run(int max_strided)
 			{
 				int			count = make_parts(parts, max_strided);
 
-				lengths[place] = put_together(slot + sizeof(RfSlotHeader), parts, count, rig_nodes[0].values, wanted[place]);
+				lengths[place] = put_together(slot + sizeof(RfSlotHeader), parts, count,
+											  rig_nodes[0].values, wanted[place]);
 				rf_slot_gather(flow, rf_flow_parts(rig_nodes[0].shared, flow), &sent, parts, count);
-				ring = rf_slot_submit_gathered(flow, &sent, lengths[place], RF_SLOT_FIRST | RF_SLOT_LAST, 1);
+				ring = rf_slot_submit_gathered(flow, &sent, lengths[place],
+											   RF_SLOT_FIRST | RF_SLOT_LAST, 1);
 				from_pages++;
 			}
 			if (ring)
@@ -138,19 +147,22 @@ run(int max_strided)
 			uint32_t	place = (uint32_t) (got.next % SLOTS);
 
 			CHECK(rig_read(1, 1, consumer, &got, &header, &payload) == RF_READ_DATA);
-			CHECK(header.length == lengths[place] && memcmp(payload, wanted[place], lengths[place]) == 0);
+			CHECK(header.length == lengths[place] &&
+				  memcmp(payload, wanted[place], lengths[place]) == 0);
 			if (rf_slot_release(&rig_nodes[1].shared->flows[consumer], &got))
 				rig_ring(1, consumer);
 		}
 	}
 	CHECK(rig_lane_sum(0, offsetof(RfLane, from_pages)) == from_pages);
 	rf_sim_counters(&counters);
-	CHECK((counters.strided > 0) == (max_strided > 0) && counters.failures == 0 && counters.payload_changed == 0);
+	CHECK((counters.strided > 0) == (max_strided > 0) && counters.failures == 0 &&
+		  counters.payload_changed == 0);
 	rig_close(1, consumer, true, false);
 	rig_close(0, producer, false, true);
 	CHECK(rig_all_free());
 	rig_stop();
-	printf("ok - %d strided entries at a time, %llu in all\n", max_strided, (unsigned long long) counters.strided);
+	printf("ok - %d strided entries at a time, %llu in all\n", max_strided,
+		   (unsigned long long) counters.strided);
 }
 
 /* Is the part described? */
@@ -159,10 +171,13 @@ takes(RfPart part, int max_strided)
 {
 	static uint8_t slot[1000];
 	static uint8_t pages[4 * RIG_PAGE_SIZE];
-	RfPartsPlace place = {
-		.slot = slot, .room = 100 * 1000, .pages = pages, .pages_size = sizeof(pages), .page_size = RIG_PAGE_SIZE,
-		.max_entries = 30, .max_strided = max_strided
-	};
+	RfPartsPlace place = {.slot = slot,
+		.room = 100 * 1000,
+		.pages = pages,
+		.pages_size = sizeof(pages),
+		.page_size = RIG_PAGE_SIZE,
+		.max_entries = 30,
+	.max_strided = max_strided};
 	RfPartsEntries found;
 
 	return rf_parts_describe(&part, 1, &place, &found) > 0 &&
@@ -172,7 +187,12 @@ takes(RfPart part, int max_strided)
 static void
 refused(void)
 {
-	RfPart		good = {.own = 8, .buffer = 3, .offset = RIG_PAGE_SIZE - 95, .length = 50, .element = 5, .stride = 10};
+	RfPart		good = {.own = 8,
+		.buffer = 3,
+		.offset = RIG_PAGE_SIZE - 95,
+		.length = 50,
+		.element = 5,
+	.stride = 10};
 	RfPart		part = good;
 
 	CHECK(takes(good, 1));		/* to the last byte */
@@ -191,7 +211,10 @@ refused(void)
 	part = good;
 	part.buffer = 4;
 	CHECK(!takes(part, 1));
-	part = (RfPart) {.buffer = 0, .length = 2, .element = 1, .stride = 4 * (uint16_t) RIG_PAGE_SIZE - 1};
+	part = (RfPart)
+	{
+		.buffer = 0, .length = 2, .element = 1, .stride = 4 * (uint16_t) RIG_PAGE_SIZE - 1
+	};
 	CHECK(takes(part, 1));
 	part.offset = 1;
 	CHECK(!takes(part, 1));

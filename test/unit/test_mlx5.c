@@ -1,7 +1,9 @@
 /*
- * test_mlx5.c - what the verbs provider asks of an mlx5 device for strided entries (src/provider/verbs_mlx5.c), by a queue pair that
- * writes down what it is asked: layouts, the order of keys, that each is made void before it gets another layout, and not before the
- * write that used it has completed. Whether a device then does what it is asked only a device can tell (test_strided verbs).
+ * test_mlx5.c - what the verbs provider asks of an mlx5 device for strided entries
+ * (src/provider/verbs_mlx5.c), by a queue pair that writes down what it is asked: layouts, the
+ * order of keys, that each is made void before it gets another layout, and not before the write
+ * that used it has completed. Whether a device then does what it is asked only a device can tell
+ * (test_strided verbs).
  */
 #include <errno.h>
 
@@ -51,10 +53,14 @@ local_inv(struct ibv_qp_ex *qp, uint32_t rkey)
 }
 
 static void
-mr_interleaved(struct mlx5dv_qp_ex *qp, struct mlx5dv_mkey *mkey, uint32_t access, uint32_t repeat, uint16_t count,
-			   struct mlx5dv_mr_interleaved *data)
+mr_interleaved(struct mlx5dv_qp_ex *qp, struct mlx5dv_mkey *mkey, uint32_t access, uint32_t repeat,
+			   uint16_t count, struct mlx5dv_mr_interleaved *data)
 {
-	calls[called++] = (Call) {true, ex.wr_id, ex.wr_flags, mkey->lkey, access, repeat, count, *data};
+	calls[called++] = (Call)
+	{
+		true, ex.wr_id, ex.wr_flags, mkey->lkey,
+			access, repeat, count, *data
+	};
 	if (!started)
 		complete_status = EINVAL;
 }
@@ -73,8 +79,13 @@ test_keys(void)
 	uint8_t		memory[1000];
 	RfSge		sge[3] = {{memory, 100, 7}, {memory + 200, 35, 7}, {memory + 300, 64, 8}};
 	RfStrided	strided[2] = {{1, 5, 11}, {2, 8, 8}};
-	RfWr		wr = {.opcode = RF_WR_WRITE, .num_sge = 3, .sge = sge, .num_strided = 2, .strided = strided};
-	RfWr		one = {.opcode = RF_WR_WRITE, .num_sge = 1, .sge = &sge[1], .num_strided = 1, .strided = &(RfStrided) {0, 5, 11}};
+	RfWr		wr = {
+	.opcode = RF_WR_WRITE, .num_sge = 3, .sge = sge, .num_strided = 2, .strided = strided};
+	RfWr		one = {.opcode = RF_WR_WRITE,
+		.num_sge = 1,
+		.sge = &sge[1],
+		.num_strided = 1,
+	.strided = &(RfStrided) {0, 5, 11}};
 	struct ibv_sge *entries;
 	int			taken = 0;
 
@@ -91,17 +102,24 @@ test_keys(void)
 	}
 
 	entries = rf_mlx5_entries(&qp, &wr, 11);
-	check(entries != NULL && entries[0].addr == (uintptr_t) memory && entries[0].length == 100 && entries[0].lkey == 7 &&
-		  entries[1].addr == 0 && entries[1].length == 35 && entries[1].lkey == 0x100 &&
-		  entries[2].addr == 0 && entries[2].length == 64 && entries[2].lkey == 0x200,
+	check(entries != NULL && entries[0].addr == (uintptr_t) memory && entries[0].length == 100 &&
+		  entries[0].lkey == 7 && entries[1].addr == 0 && entries[1].length == 35 &&
+		  entries[1].lkey == 0x100 && entries[2].addr == 0 && entries[2].length == 64 &&
+		  entries[2].lkey == 0x200,
 		  "strided entries go through keys, from their start; others as they are");
-	check(rf_mlx5_configure(&qp, 10) && called == 2 && !started, "before the batch each key gets its layout");
+	check(rf_mlx5_configure(&qp, 10) && called == 2 && !started,
+		  "before the batch each key gets its layout");
 	check(calls[0].layout && calls[0].key == 0x100 && calls[0].repeat == 7 && calls[0].count == 1 &&
-		  calls[0].data.addr == (uintptr_t) (memory + 200) && calls[0].data.bytes_count == 5 && calls[0].data.bytes_skip == 6 &&
-		  calls[0].data.lkey == 7 && calls[1].layout && calls[1].key == 0x200 && calls[1].repeat == 8 &&
-		  calls[1].data.bytes_count == 8 && calls[1].data.bytes_skip == 0 && calls[1].data.lkey == 8, "that of its entry");
-	check(calls[0].wr_id == MAKE_ID(3, ID_SEND, 10) && calls[0].flags == IBV_SEND_INLINE && calls[0].access == 0,
-		  "silently, with no right but to read, and a failure is that of the batch's first request");
+		  calls[0].data.addr == (uintptr_t) (memory + 200) && calls[0].data.bytes_count == 5 &&
+		  calls[0].data.bytes_skip == 6 && calls[0].data.lkey == 7 && calls[1].layout &&
+		  calls[1].key == 0x200 && calls[1].repeat == 8 && calls[1].data.bytes_count == 8 &&
+		  calls[1].data.bytes_skip == 0 && calls[1].data.lkey == 8,
+		  "that of its entry");
+	check(
+		  calls[0].wr_id == MAKE_ID(3, ID_SEND, 10) &&
+		  calls[0].flags == IBV_SEND_INLINE && calls[0].access == 0,
+		  "silently, with no right but to read, and a failure is that of the batch's first "
+		  "request");
 
 	/* The other keys, some of them in one batch. */
 	called = 0;
@@ -110,21 +128,25 @@ test_keys(void)
 	check(taken == KEYS - 2, "no key is taken twice while its write may be under way");
 	check(rf_mlx5_configure(&qp, 12) && called == taken, "all of a batch at once");
 	qp.completed = 11;
-	check(rf_mlx5_entries(&qp, &one, 100) == NULL, "nor when only what was before it has completed");
+	check(rf_mlx5_entries(&qp, &one, 100) == NULL,
+		  "nor when only what was before it has completed");
 	qp.completed = 12;
 	called = 0;
 	entries = rf_mlx5_entries(&qp, &wr, 100);
-	check(entries != NULL && entries[1].lkey == 0x100 && entries[2].lkey == 0x200 && rf_mlx5_entries(&qp, &one, 101) == NULL,
+	check(entries != NULL && entries[1].lkey == 0x100 && entries[2].lkey == 0x200 &&
+		  rf_mlx5_entries(&qp, &one, 101) == NULL,
 		  "then it is again, and those behind it are not yet");
-	check(rf_mlx5_configure(&qp, 100) && called == 4 && !calls[0].layout && calls[0].key == 0x100 && calls[0].flags == 0 &&
-		  calls[1].layout && calls[1].key == 0x100 && !calls[2].layout && calls[2].key == 0x200 && calls[3].layout &&
-		  calls[3].key == 0x200, "a key is made void before its next layout");
+	check(rf_mlx5_configure(&qp, 100) && called == 4 && !calls[0].layout && calls[0].key == 0x100 &&
+		  calls[0].flags == 0 && calls[1].layout && calls[1].key == 0x100 && !calls[2].layout &&
+		  calls[2].key == 0x200 && calls[3].layout && calls[3].key == 0x200,
+		  "a key is made void before its next layout");
 	called = 0;
 	check(rf_mlx5_configure(&qp, 102) && called == 0, "and is configured once");
 
 	qp.completed = 200;
 	complete_status = ENOMEM;
-	check(rf_mlx5_entries(&qp, &one, 200) != NULL && !rf_mlx5_configure(&qp, 200), "a send queue that takes nothing says so");
+	check(rf_mlx5_entries(&qp, &one, 200) != NULL && !rf_mlx5_configure(&qp, 200),
+		  "a send queue that takes nothing says so");
 	qp.keys = NULL;
 	check(rf_mlx5_entries(&qp, &one, 201) == NULL, "a queue pair without keys");
 	free(keys);

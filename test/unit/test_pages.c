@@ -1,6 +1,7 @@
 /*
- * test_pages.c - parts of a slot that lie on pages (src/shmem/pages.c): what becomes entries of a work request, and that nothing outside the
- * slot and the pool of pages ever does. And taking back slots of which some are on their way (src/shmem/slots.c).
+ * test_pages.c - parts of a slot that lie on pages (src/shmem/pages.c): what becomes entries of a
+ * work request, and that nothing outside the slot and the pool of pages ever does. And taking back
+ * slots of which some are on their way (src/shmem/slots.c).
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,10 +19,14 @@ static int	failures;
 static int	passed;
 static uint8_t slot[ROOM];
 static uint8_t pool[PAGES * PAGE];
-static RfPartsPlace place = {
-	.slot = slot, .slot_lkey = 7, .room = ROOM, .pages = pool, .pages_size = sizeof(pool), .page_size = PAGE, .pages_lkey = 9,
-	.max_entries = RF_MAX_SGE
-};
+static RfPartsPlace place = {.slot = slot,
+	.slot_lkey = 7,
+	.room = ROOM,
+	.pages = pool,
+	.pages_size = sizeof(pool),
+	.page_size = PAGE,
+	.pages_lkey = 9,
+.max_entries = RF_MAX_SGE};
 
 static void
 check(bool condition, const char *what)
@@ -50,11 +55,17 @@ entries(void)
 	const RfSge *sge = found.sge;
 	int			count = rf_parts_describe(parts, 4, &place, &found);
 
-	check(count == 6 && found.bytes == 140 + 7192 + 32 + 16384 && found.page_bytes == 7192 + 32 + 16384, "as many entries and bytes as there are");
-	check(sge[0].addr == slot && sge[0].length == 100 && sge[0].lkey == 7 && sge[3].addr == slot + 100 && sge[3].length == 24 &&
-		  sge[5].addr == slot + 124 && sge[5].length == 16, "what is the slot's own follows its own");
-	check(sge[1].addr == pool + 3 * PAGE + 1000 && sge[1].length == 7192 && sge[1].lkey == 9 && sge[2].addr == pool + 4 * PAGE &&
-		  sge[4].addr == pool + 5 * PAGE + 8 && sge[4].length == 16384, "the others lie on their pages, also on several");
+	check(count == 6 && found.bytes == 140 + 7192 + 32 + 16384 &&
+		  found.page_bytes == 7192 + 32 + 16384,
+		  "as many entries and bytes as there are");
+	check(sge[0].addr == slot && sge[0].length == 100 && sge[0].lkey == 7 &&
+		  sge[3].addr == slot + 100 && sge[3].length == 24 && sge[5].addr == slot + 124 &&
+		  sge[5].length == 16,
+		  "what is the slot's own follows its own");
+	check(sge[1].addr == pool + 3 * PAGE + 1000 && sge[1].length == 7192 && sge[1].lkey == 9 &&
+		  sge[2].addr == pool + 4 * PAGE && sge[4].addr == pool + 5 * PAGE + 8 &&
+		  sge[4].length == 16384,
+		  "the others lie on their pages, also on several");
 }
 
 static void
@@ -74,15 +85,19 @@ bounds(void)
 	check(!REFUSED({ROOM - 8, 0, 0, 8}), "as much as it holds");
 	check(REFUSED({8, 0, 0, 60000}, {8, 0, 0, 6000}), "more in several parts");
 	check(REFUSED({UINT32_MAX, 0, 0, 8}, {UINT32_MAX - 7, 0, 0, 8}), "lengths that wrap around");
-	check(describe(many, 0) == 0 && describe(many, RF_SLOT_PARTS + 1) == 0 && describe(many, -1) == 0, "no parts, too many, fewer than none");
+	check(describe(many, 0) == 0 && describe(many, RF_SLOT_PARTS + 1) == 0 &&
+		  describe(many, -1) == 0,
+		  "no parts, too many, fewer than none");
 	for (int i = 0; i <= RF_SLOT_PARTS; i++)
 		many[i] = (RfPart) {8, 1, 0, 8};
-	check(describe(many, RF_MAX_SGE / 2) == RF_MAX_SGE && describe(many, RF_MAX_SGE / 2 + 1) == 0, "no more entries than a work request has");
+	check(describe(many, RF_MAX_SGE / 2) == RF_MAX_SGE && describe(many, RF_MAX_SGE / 2 + 1) == 0,
+		  "no more entries than a work request has");
 	place.max_entries = 2;
 	check(describe(many, 1) == 2 && describe(many, 2) == 0, "of a device with two");
 	place.max_entries = RF_MAX_SGE;
 	place.pages_size = 0;
-	check(REFUSED({8, 0, 0, 8}) && !REFUSED({8, 0, 0, 0}), "no page of a pool that is not registered");
+	check(REFUSED({8, 0, 0, 8}) && !REFUSED({8, 0, 0, 0}),
+		  "no page of a pool that is not registered");
 	place.pages_size = sizeof(pool);
 }
 
@@ -106,8 +121,13 @@ random_parts(void)
 			state ^= state << 13;
 			state ^= state >> 7;
 			state ^= state << 17;
-			parts[k] = (RfPart) {(uint32_t) (state % 5 == 0 ? state >> 32 : state >> 48), (uint32_t) (state >> 8) % (PAGES + 1),
-			(uint16_t) ((state >> 16) % (PAGE + 100)), (uint16_t) ((state >> 24) % (state % 3 == 0 ? 65536 : 9000))};
+			parts[k] = (RfPart)
+			{
+				(uint32_t) (state % 5 == 0 ? state >> 32 : state >> 48),
+					(uint32_t) (state >> 8) % (PAGES + 1),
+					(uint16_t) ((state >> 16) % (PAGE + 100)),
+					(uint16_t) ((state >> 24) % (state % 3 == 0 ? 65536 : 9000))
+			};
 		}
 		count = rf_parts_describe(parts, 4, &place, &found);
 		taken += count > 0;
@@ -117,10 +137,12 @@ random_parts(void)
 			size_t		size = found.sge[k].lkey == 7 ? sizeof(slot) : sizeof(pool);
 			const uint8_t *at = found.sge[k].addr;
 
-			wrong += at < base || at > base + size || found.sge[k].length > (size_t) (base + size - at);
+			wrong += at < base || at > base + size ||
+				found.sge[k].length > (size_t) (base + size - at);
 			sum += found.sge[k].length;
 		}
-		wrong += count > 0 && (sum != found.bytes || found.bytes > ROOM || found.page_bytes > found.bytes);
+		wrong += count > 0 &&
+			(sum != found.bytes || found.bytes > ROOM || found.page_bytes > found.bytes);
 	}
 	check(wrong == 0 && taken > 100, "random parts stay inside, or are refused");
 }
@@ -139,7 +161,8 @@ withdrawing(void)
 	atomic_store(&flow->status[11 % 4], RF_SLOT_GATHERED);
 	atomic_store(&flow->status[12 % 4], RF_SLOT_GATHERED);
 	check(rf_slots_withdraw(flow, &cursor, 9) == 11, "one is on its way");
-	check(atomic_load(&flow->status[11 % 4]) == RF_SLOT_FILLING, "the one behind it was taken back");
+	check(atomic_load(&flow->status[11 % 4]) == RF_SLOT_FILLING,
+		  "the one behind it was taken back");
 	check(rf_slots_withdraw(flow, &cursor, 9) == 11, "asked again, the answer is the same");
 	atomic_store(&flow->completed, 11);
 	atomic_store(&flow->status[10 % 4], RF_SLOT_FREE);
@@ -148,7 +171,8 @@ withdrawing(void)
 	atomic_store(&flow->status[12 % 4], RF_SLOT_IN_FLIGHT);
 	check(rf_slots_withdraw(flow, &cursor, 9) == 13, "the last one is on its way");
 	atomic_store(&flow->status[12 % 4], RF_SLOT_GATHERED);
-	check(rf_slots_withdraw(flow, &cursor, 9) == 11 && atomic_load(&flow->status[11 % 4]) == RF_SLOT_READY,
+	check(rf_slots_withdraw(flow, &cursor, 9) == 11 &&
+		  atomic_load(&flow->status[11 % 4]) == RF_SLOT_READY,
 		  "one without pages may be sent, and is no reason to wait");
 	cursor.next = 11;
 	check(rf_slots_withdraw(flow, &cursor, 11) == 11, "nothing was handed over");

@@ -1,7 +1,8 @@
 /*
- * test_path.c - the data path of a connection: two ends prove it to each other over lanes (src/engine/path.c, lane_path.c), over a fabric that
- * loses what one of them or both send; they fail in time, or begin again over the transport beside the device (src/provider/fallback.c). And a
- * path that dies later loses its connection, and no other.
+ * test_path.c - the data path of a connection: two ends prove it to each other over lanes
+ * (src/engine/path.c, lane_path.c), over a fabric that loses what one of them or both send; they
+ * fail in time, or begin again over the transport beside the device (src/provider/fallback.c). And
+ * a path that dies later loses its connection, and no other.
  */
 #include <string.h>
 #include <sys/eventfd.h>
@@ -16,7 +17,7 @@
 
 #define LANES		2
 #define MESSAGES	64
-#define CONNECT_US	750000			/* connect_timeout where a path is dead */
+#define CONNECT_US	750000		/* connect_timeout where a path is dead */
 
 static void
 report(const char *what)
@@ -77,8 +78,8 @@ act(Machine *here, Machine *there, uint32_t actions)
 }
 
 /*
- * One random course. Proofs of the second attempt succeed; those of the first may not, at either end, at any time. One end that fails closes
- * the connection, which ends the other.
+ * One random course. Proofs of the second attempt succeed; those of the first may not, at either
+ * end, at any time. One end that fails closes the connection, which ends the other.
  */
 static void
 course(uint64_t seed, bool may_fall_back, uint32_t death_percent, int *fallbacks, int *failures)
@@ -114,7 +115,8 @@ course(uint64_t seed, bool may_fall_back, uint32_t death_percent, int *fallbacks
 				else if (here->must_prove)
 				{
 					here->must_prove = false;
-					act(here, there, rf_path_event(&here->path, mortal ? RF_PATH_DEAD : RF_PATH_PROVEN));
+					act(here, there,
+						rf_path_event(&here->path, mortal ? RF_PATH_DEAD : RF_PATH_PROVEN));
 				}
 				break;
 			case 2:
@@ -124,7 +126,7 @@ course(uint64_t seed, bool may_fall_back, uint32_t death_percent, int *fallbacks
 					act(here, there, rf_path_event(&here->path, RF_PATH_GONE));
 				}
 				else if (mortal && !here->up && rig_random(&state) % 8 == 0)
-					act(here, there, rf_path_event(&here->path, RF_PATH_DEAD));	/* a lane lost it */
+					act(here, there, rf_path_event(&here->path, RF_PATH_DEAD)); /* a lane lost it */
 				break;
 		}
 	}
@@ -157,14 +159,14 @@ test_courses(void)
 
 /* ---------- time ---------- */
 
-#define TENTH		100				/* of connect_timeout, in steps of a clock of our own */
+#define TENTH		100			/* of connect_timeout, in steps of a clock of our own */
 
 /* What is under way at one end of a connection, and when it is done; 0 = nothing. */
 typedef struct Timed
 {
 	RfPath		path;
 	int			deadline;
-	int			arrivals[MESSAGES];	/* of messages, in order */
+	int			arrivals[MESSAGES]; /* of messages, in order */
 	RfPathEvent queue[MESSAGES];
 	int			first;
 	int			last;
@@ -184,7 +186,9 @@ act_in_time(Timed *here, Timed *there, uint32_t actions, int now)
 	{
 		uint32_t	action;
 		RfPathEvent message;
-	}			messages[] = {{RF_PATH_SEND_LINKED, RF_PATH_LINKED}, {RF_PATH_SEND_READY, RF_PATH_READY}, {RF_PATH_SEND_BROKEN, RF_PATH_BROKEN}};
+	}			messages[] = {{RF_PATH_SEND_LINKED, RF_PATH_LINKED},
+	{RF_PATH_SEND_READY, RF_PATH_READY},
+	{RF_PATH_SEND_BROKEN, RF_PATH_BROKEN}};
 
 	CHECK((actions & RF_PATH_WRONG) == 0);
 	if (actions & RF_PATH_WAIT)
@@ -232,7 +236,8 @@ run_in_time(Timed *here, Timed *there, int now)
 		act_in_time(here, there, rf_path_event(&here->path, RF_PATH_GONE), now);
 
 	/* The second attempt connects with what the other end has made for it. */
-	if ((!here->path.fell_back || (there->path.fell_back && there->gone_at == 0)) && is_due(&here->connected_at, now))
+	if ((!here->path.fell_back || (there->path.fell_back && there->gone_at == 0)) &&
+		is_due(&here->connected_at, now))
 		act_in_time(here, there, rf_path_event(&here->path, RF_PATH_CONNECTED), now);
 	if (is_due(&here->proven_at, now))
 		act_in_time(here, there, rf_path_event(&here->path, RF_PATH_PROVEN), now);
@@ -268,7 +273,8 @@ connect_in_time(bool may_fall_back, int dead, int lag, const int let_go[2])
 		CHECK(now < 100 * TENTH);
 		if (ends[0].up && ends[1].up)
 		{
-			CHECK(ends[0].path.fell_back == ends[1].path.fell_back && ends[0].path.fell_back == (dead != 0));
+			CHECK(ends[0].path.fell_back == ends[1].path.fell_back &&
+				  ends[0].path.fell_back == (dead != 0));
 			return now;
 		}
 	}
@@ -338,12 +344,12 @@ typedef struct End
 	int64_t		deadline;
 } End;
 
-static End ends[2];
+static End	ends[2];
 static int	event_fd;
-static int	creating;				/* whose queue pairs are being made */
-static bool lossy[2];				/* what that end sends over the device is lost */
+static int	creating;			/* whose queue pairs are being made */
+static bool lossy[2];			/* what that end sends over the device is lost */
 static int	sockets[LANES][2];
-static uint64_t lie;				/* added to what the other end is asked for */
+static uint64_t lie;			/* added to what the other end is asked for */
 
 /* The simulated device, of whose queue pairs some are deaf or dumb. */
 static RfQp *
@@ -376,7 +382,8 @@ start_end(End *end)
 	end->shared->max_flows = RIG_FLOWS;
 	end->shared->lane_count = LANES;
 	end->device = rf_fallback_device(&lossy_provider, lossy_provider.device_open(&settings, &error),
-									 &rf_provider_soft, rf_provider_soft.device_open(&settings, &error), &error);
+									 &rf_provider_soft,
+									 rf_provider_soft.device_open(&settings, &error), &error);
 	rf_provider_fallback.device_caps(end->device, &end->shared->device);
 	config.shared = end->shared;
 	config.provider = &rf_provider_fallback;
@@ -404,7 +411,8 @@ message_to(End *end, RfPathEvent event)
 static void
 make_queue_pairs(End *end)
 {
-	RfQpConfig	config = {.max_wr = (int) rig_config.max_wr, .max_recv = 256, .context = (void *) (intptr_t) 1};
+	RfQpConfig	config = {
+	.max_wr = (int) rig_config.max_wr, .max_recv = 256, .context = (void *) (intptr_t) 1};
 	size_t		size = (LANES + 1) * RF_PROOF_SIZE;
 	int			fd = memfd_create("proof", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	Message    *message = message_to(&ends[end == &ends[0]], 0);
@@ -420,10 +428,15 @@ make_queue_pairs(End *end)
 	creating = (int) (end - ends);
 	for (int i = 0; i < LANES; i++)
 	{
-		end->qps[i] = rf_provider_fallback.qp_create(end->domain, rf_lane_cq(end->lanes[i]), &config, &error);
+		end->qps[i] = rf_provider_fallback.qp_create(end->domain, rf_lane_cq(end->lanes[i]),
+													 &config, &error);
 		CHECK(end->qps[i] != NULL);
 		rf_provider_fallback.qp_local(end->qps[i], message->blobs[i]);
-		end->proofs[i] = (RfLaneProof) {.landing = (uint64_t *) (end->memory + i * RF_PROOF_SIZE), .number = 4711 + creating};
+		end->proofs[i] = (RfLaneProof)
+		{
+			.landing = (uint64_t *) (end->memory + i * RF_PROOF_SIZE),
+				.number = 4711 + creating
+		};
 	}
 }
 
@@ -467,7 +480,8 @@ connect_queue_pairs(End *end, const Message *message)
 		if (end->second)
 		{
 			if (sockets[i][0] < 0)
-				CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, sockets[i]) == 0);
+				CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0,
+								 sockets[i]) == 0);
 			sock = sockets[i][end - ends];
 		}
 		CHECK(rf_provider_fallback.qp_connect(end->qps[i], message->blobs[i], sock, NULL, &error));
@@ -508,7 +522,9 @@ act_for_real(End *end, RfPathEvent event)
 		message->number = end->proofs[0].number + lie;
 	}
 	if (actions & RF_PATH_WAIT)
-		end->deadline = rf_now_us() + (int64_t) (end->path.fell_back || !(lossy[0] || lossy[1]) ? RIG_PATIENCE * 1000000 : CONNECT_US) *
+		end->deadline = rf_now_us() + (int64_t) (end->path.fell_back || !(lossy[0] || lossy[1]) ?
+												 RIG_PATIENCE * 1000000 :
+												 CONNECT_US) *
 			end->path.tenths / 10;
 	for (int i = 0; i < LANES && (actions & RF_PATH_PROVE); i++)
 		rf_lane_prove(end->lanes[i], 1);
@@ -565,7 +581,8 @@ run_end(End *end)
 		read_lane(end, i);
 
 	/* Descriptions for the second attempt wait until this end is that far. */
-	while (end->first < end->last && !end->failed && !end->up && end->path.state == RF_PATH_SETTING_UP)
+	while (end->first < end->last && !end->failed && !end->up &&
+		   end->path.state == RF_PATH_SETTING_UP)
 	{
 		const Message *message = &end->queue[end->first++];
 
@@ -656,7 +673,10 @@ test_set_up(void)
 
 /* ---------- a path that dies later ---------- */
 
-/* Send a slot on each flow; of those that lose their connection it is found within peer_timeout and a second. */
+/*
+ * Send a slot on each flow; of those that lose their connection it is found within peer_timeout and
+ * a second.
+ */
 static void
 test_later(int loser)
 {
@@ -683,7 +703,8 @@ test_later(int loser)
 	for (int i = 0; i < 3; i++)
 	{
 		CHECK(rig_acquire(0, 0, producer, &sent) != NULL);
-		if (rf_slot_submit(&rig_nodes[0].shared->flows[producer], &sent, 100, RF_SLOT_FIRST | RF_SLOT_LAST, 1))
+		if (rf_slot_submit(&rig_nodes[0].shared->flows[producer], &sent, 100,
+						   RF_SLOT_FIRST | RF_SLOT_LAST, 1))
 			rig_ring(0, producer);
 		CHECK(rig_read(1, 1, consumer, &got, &header, &payload) == RF_READ_DATA);
 		if (rf_slot_release(&rig_nodes[1].shared->flows[consumer], &got))
@@ -695,7 +716,8 @@ test_later(int loser)
 	began = rig_seconds();
 	rig_drop(loser, (int) rig_nodes[0].shared->flows[producer].lane, true);
 	CHECK(rig_acquire(0, 0, producer, &sent) != NULL);
-	if (rf_slot_submit(&rig_nodes[0].shared->flows[producer], &sent, 100, RF_SLOT_FIRST | RF_SLOT_LAST, 1))
+	if (rf_slot_submit(&rig_nodes[0].shared->flows[producer], &sent, 100,
+					   RF_SLOT_FIRST | RF_SLOT_LAST, 1))
 		rig_ring(0, producer);
 	while (atomic_load(&rig_nodes[0].shared->flows[producer].state) != RF_FLOW_FAILED ||
 		   atomic_load(&rig_nodes[1].shared->flows[consumer].state) != RF_FLOW_FAILED)
@@ -704,8 +726,10 @@ test_later(int loser)
 		usleep(1000);
 	}
 	CHECK(rig_seconds() - began > 0.2);
-	CHECK(strstr(rf_flow_error(rig_nodes[0].shared, &rig_nodes[0].shared->flows[producer])->message, "no data got through") != NULL ||
-		  strstr(rf_flow_error(rig_nodes[1].shared, &rig_nodes[1].shared->flows[consumer])->message, "no data got through") != NULL);
+	CHECK(strstr(rf_flow_error(rig_nodes[0].shared, &rig_nodes[0].shared->flows[producer])->message,
+				 "no data got through") != NULL ||
+		  strstr(rf_flow_error(rig_nodes[1].shared, &rig_nodes[1].shared->flows[consumer])->message,
+				 "no data got through") != NULL);
 	rig_close(0, producer, false, true);
 	rig_close(1, consumer, false, true);
 	CHECK(rig_all_free());

@@ -39,9 +39,8 @@
 		} \
 	} while (0)
 
-static const RfPollingMode modes[] = {
-	RF_POLLING_ADAPTIVE, RF_POLLING_BUSY, RF_POLLING_EVENT, RF_POLLING_EVENT_BATCH, RF_POLLING_HYBRID
-};
+static const RfPollingMode modes[] = {RF_POLLING_ADAPTIVE, RF_POLLING_BUSY, RF_POLLING_EVENT,
+RF_POLLING_EVENT_BATCH, RF_POLLING_HYBRID};
 
 /* ---------- the state machine ---------- */
 
@@ -130,7 +129,9 @@ tries(RfPolling *polling, int64_t now)
 	return tried;
 }
 
-/* A yield that takes 4 ms: how long (us) there is no trying after it. Goes on to the end of that. */
+/*
+ * A yield that takes 4 ms: how long (us) there is no trying after it. Goes on to the end of that.
+ */
 static int64_t
 pause_after(RfPolling *polling, int64_t *now)
 {
@@ -149,7 +150,10 @@ test_adaptive(void)
 	int64_t		now = 1000000;
 	int			tried = 0;
 
-	/* Successes 20 us apart: it never arms, however long that goes on. The published rule counts all its life's empty polls. */
+	/*
+	 * Successes 20 us apart: it never arms, however long that goes on. The published rule counts
+	 * all its life's empty polls.
+	 */
 	for (int i = 0; i < 100000; i++, now++)
 		CHECK(rf_polling_next(&polling, i % 20 == 0, now) == RF_POLLING_LOOK);
 
@@ -209,8 +213,8 @@ test_calibration(void)
 	CHECK(device != NULL);
 	CHECK(rf_polling_calibrate(&rf_provider_soft, device, &calibration));
 	CHECK(calibration.sleep_ns > 0 && calibration.poll_us >= 20 && calibration.poll_us <= 100);
-	printf("# sleep and wake %.1f us, empty poll %.2f us, poll for %u us\n", calibration.sleep_ns / 1000.0,
-		   calibration.empty_poll_ns / 1000.0, calibration.poll_us);
+	printf("# sleep and wake %.1f us, empty poll %.2f us, poll for %u us\n",
+		   calibration.sleep_ns / 1000.0, calibration.empty_poll_ns / 1000.0, calibration.poll_us);
 	rf_provider_soft.device_close(device);
 }
 
@@ -306,7 +310,10 @@ send_immediate(uint32_t imm, bool last)
 	CHECK(last || wc.status == RF_WC_SUCCESS);
 }
 
-/* The next message leaves when the last was seen, after a gap around the time in which the other side arms and goes to sleep. */
+/*
+ * The next message leaves when the last was seen, after a gap around the time in which the other
+ * side arms and goes to sleep.
+ */
 static uint64_t
 gaps(PairKind kind, int mode, uint64_t count, double seconds)
 {
@@ -352,17 +359,17 @@ test_gaps(uint64_t total, double seconds)
 		const char *name;
 		int			mode;
 		int			share;		/* of 16 */
-	}			runs[] = {
-		{"adaptive", RF_POLLING_ADAPTIVE, 5}, {"hybrid", RF_POLLING_HYBRID, 3}, {"event", RF_POLLING_EVENT, 3},
-		{"event_batch", RF_POLLING_EVENT_BATCH, 2}, {"busy", RF_POLLING_BUSY, 1}, {"changing", -1, 2}
-	};
+	}			runs[] = {{"adaptive", RF_POLLING_ADAPTIVE, 5}, {"hybrid", RF_POLLING_HYBRID, 3},
+	{"event", RF_POLLING_EVENT, 3}, {"event_batch", RF_POLLING_EVENT_BATCH, 2},
+	{"busy", RF_POLLING_BUSY, 1}, {"changing", -1, 2}};
 	uint64_t	done = 0;
 
 	for (int k = 0; k < 3; k++)
 	{
 		for (int r = 0; r < 6; r++)
 		{
-			uint64_t	some = gaps(kinds[k], runs[r].mode, total * runs[r].share / 48, seconds * runs[r].share / 48);
+			uint64_t	some = gaps(kinds[k], runs[r].mode, total * runs[r].share / 48,
+									seconds * runs[r].share / 48);
 
 			printf("# %s, %s: %llu gaps\n", kind_names[k], runs[r].name, (unsigned long long) some);
 			done += some;
@@ -404,7 +411,8 @@ lane_gaps(int mode, int rounds)
 		if (mode < 0 && i % 8 == 0)
 			tune(modes[rig_random(&random) % 5]);
 		CHECK(rig_acquire(0, 0, producer, &sent) != NULL);
-		if (rf_slot_submit(&rig_nodes[0].shared->flows[producer], &sent, 8, RF_SLOT_FIRST | RF_SLOT_LAST, 1))
+		if (rf_slot_submit(&rig_nodes[0].shared->flows[producer], &sent, 8,
+						   RF_SLOT_FIRST | RF_SLOT_LAST, 1))
 			rig_ring(0, producer);
 		for (volatile uint64_t spin = rig_random(&random) % 4000; spin > 0; spin--);
 		CHECK(rig_read(1, 1, consumer, &got, &header, &payload) == RF_READ_DATA);
@@ -424,7 +432,10 @@ wake_lane(RfLane *lane)
 	CHECK(write(lane->wake_fd, &one, sizeof(one)) == sizeof(one));
 }
 
-/* Wake-ups that bring nothing cost two polls each, though a success would be followed by a tenth of a second of them. */
+/*
+ * Wake-ups that bring nothing cost two polls each, though a success would be followed by a tenth of
+ * a second of them.
+ */
 static void
 test_idle(void)
 {
@@ -437,7 +448,8 @@ test_idle(void)
 	uint64_t	cpu;
 
 	tune(RF_POLLING_ADAPTIVE);
-	AWAIT(atomic_load(&lane->polling_mode) == RF_POLLING_ADAPTIVE && atomic_load(&lane->asleep) == 1);
+	AWAIT(atomic_load(&lane->polling_mode) == RF_POLLING_ADAPTIVE &&
+		  atomic_load(&lane->asleep) == 1);
 	usleep(200000);				/* the change itself was something to do */
 	AWAIT(atomic_load(&lane->asleep) == 1);
 	polls = atomic_load(&lane->polls);

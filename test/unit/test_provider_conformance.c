@@ -1,6 +1,7 @@
 /*
- * test_provider_conformance.c - the contract of provider.h, against every provider: what is carried, in which order, and what is refused.
- * test_provider_life.c has ends and wake-ups. Arguments: see conformance.h.
+ * test_provider_conformance.c - the contract of provider.h, against every provider: what is
+ * carried, in which order, and what is refused. test_provider_life.c has ends and wake-ups.
+ * Arguments: see conformance.h.
  */
 #include "conformance.h"
 
@@ -14,7 +15,8 @@ test_write(void)
 
 	pair_open(&pair, kind);
 	pair.a.provider->device_caps(pair.a.device, &caps);
-	check(caps.provider[0] && caps.max_message <= RF_MAX_MESSAGE && caps.max_sge <= RF_MAX_SGE, "capabilities");
+	check(caps.provider[0] && caps.max_message <= RF_MAX_MESSAGE && caps.max_sge <= RF_MAX_SGE,
+		  "capabilities");
 
 	fill(&pair.a, 100, 5000, 1);
 	send_one(&pair.a, &pair.b, 100, 5000, false, 0, true, 77);
@@ -28,7 +30,8 @@ test_write(void)
 	fill(&pair.b, 10000, 70000, 3);
 	send_one(&pair.b, &pair.a, 10000, 70000, true, 0xfedcba98, false, 5);
 	check(pair_wait(&pair, &pair.a, 2) && pair.a.log[1].opcode == RF_WC_RECV_IMM &&
-		  pair.a.log[1].imm == 0xfedcba98 && pair.a.log[1].byte_len == 70000 && same(&pair, 10000, 70000),
+		  pair.a.log[1].imm == 0xfedcba98 && pair.a.log[1].byte_len == 70000 &&
+		  same(&pair, 10000, 70000),
 		  "an immediate comes after its data, the other way too");
 	pair_settle(&pair);
 	check(pair.b.logged == 0, "unsignaled work is silent");
@@ -115,7 +118,8 @@ test_chain(void)
 	check(pair_wait(&pair, &pair.b, 1) && pair.b.log[0].imm == 1234 && same(&pair, 0, 200 * 1000) &&
 		  pair_wait(&pair, &pair.a, 1), "a chain of 200, its requests reused after post");
 	pair.a.provider->cq_stats(pair.a.cq, &stats);
-	check(stats.work_requests == 200 && stats.bytes == 200 * 1000 && stats.posts >= 1 && stats.posts <= 20,
+	check(stats.work_requests == 200 && stats.bytes == 200 * 1000 && stats.posts >= 1 &&
+		  stats.posts <= 20,
 		  "counters of a chain");
 	pair_close(&pair);
 }
@@ -130,8 +134,9 @@ test_sizes(void)
 	pair_open_as(&pair, kind, 20 << 20, 64, 64, false);
 	fill(&pair.a, 8, RF_MAX_MESSAGE, 11);
 	send_one(&pair.a, &pair.b, 8, RF_MAX_MESSAGE, true, 8, true, 1);
-	check(pair_wait(&pair, &pair.b, 1) && same(&pair, 8, RF_MAX_MESSAGE) && pair_wait(&pair, &pair.a, 1) &&
-		  pair.b.log[0].byte_len == RF_MAX_MESSAGE, "a message of 8 MiB");
+	check(pair_wait(&pair, &pair.b, 1) && same(&pair, 8, RF_MAX_MESSAGE) &&
+		  pair_wait(&pair, &pair.a, 1) && pair.b.log[0].byte_len == RF_MAX_MESSAGE,
+		  "a message of 8 MiB");
 
 	request(&r, &pair.a, &pair.b, 0, 10 << 20, 1);
 	r.wr.num_sge = RF_MAX_SGE;
@@ -156,7 +161,8 @@ test_sizes(void)
 
 	pair_open_as(&pair, kind, 20 << 20, 64, 64, false);
 	send_one(&pair.a, &pair.b, 0, RF_MAX_MESSAGE + 1, true, 1, true, 2);
-	check(pair_wait(&pair, &pair.a, 1) && completed(&pair.a, 2, RF_WC_LOCAL), "a message too long fails here");
+	check(pair_wait(&pair, &pair.a, 1) && completed(&pair.a, 2, RF_WC_LOCAL),
+		  "a message too long fails here");
 	pair_close(&pair);
 
 	pair_open(&pair, kind);
@@ -165,15 +171,16 @@ test_sizes(void)
 	for (int i = 0; i <= RF_MAX_SGE; i++)
 		r.sge[i] = r.sge[0];
 	pair.a.provider->qp_post(pair.a.qp, &r.wr);
-	check(pair_wait(&pair, &pair.a, 1) && pair.a.log[0].status == RF_WC_LOCAL, "31 entries fail here");
+	check(pair_wait(&pair, &pair.a, 1) && pair.a.log[0].status == RF_WC_LOCAL,
+		  "31 entries fail here");
 	pair_close(&pair);
 }
 
 /* ---------- violations ---------- */
 
 /*
- * Post good, bad, good, signaled or not, and see: the first succeeds, the bad one fails with that status, the last is
- * flushed, the target is told, its memory is untouched.
+ * Post good, bad, good, signaled or not, and see: the first succeeds, the bad one fails with that
+ * status, the last is flushed, the target is told, its memory is untouched.
  */
 static void
 violation(const char *name, RfWcStatus expected, void (*spoil) (Pair *pair, Request *bad))
@@ -197,7 +204,8 @@ violation(const char *name, RfWcStatus expected, void (*spoil) (Pair *pair, Requ
 	if (expected == RF_WC_REMOTE_ACCESS)
 		await_disconnect(&pair, &pair.b);
 	pair_settle(&pair);
-	snprintf(text, sizeof(text), "%s: the one before succeeds, it fails, the others are flushed", name);
+	snprintf(text, sizeof(text), "%s: the one before succeeds, it fails, the others are flushed",
+			 name);
 	check(good && completed(&pair.a, 2, RF_WC_SUCCESS) && completed(&pair.a, 3, expected) &&
 		  completed(&pair.a, 4, RF_WC_FLUSHED) && completed(&pair.a, 5, RF_WC_FLUSHED) &&
 		  completion(&pair.a, 1) == NULL && count_of(&pair.a, RF_WC_WRITE, expected) == 1 &&
@@ -291,7 +299,8 @@ test_regions(void)
 	memset(memory, 0, 1 << 20);
 	pair.b.provider->region_deregister(pair.b.domain, region);
 	pair.a.provider->qp_post(pair.a.qp, &r.wr);
-	check(pair_wait(&pair, &pair.a, 2) && pair.a.log[1].status == RF_WC_REMOTE_ACCESS && memory[(1 << 20) - 1] == 0,
+	check(pair_wait(&pair, &pair.a, 2) && pair.a.log[1].status == RF_WC_REMOTE_ACCESS &&
+		  memory[(1 << 20) - 1] == 0,
 		  "and is refused after deregistration");
 	munmap(memory, 1 << 20);
 	pair_close(&pair);
@@ -312,7 +321,8 @@ test_regions(void)
 	r.sge[0].addr = pair.a.memory;
 	r.sge[0].lkey = pair.a.region->lkey;
 	pair.a.provider->qp_post(pair.a.qp, &r.wr);
-	check(pair_wait(&pair, &pair.b, 1) && pair.b.log[0].opcode == RF_WC_RECV_IMM, "the last of 300 regions works");
+	check(pair_wait(&pair, &pair.b, 1) && pair.b.log[0].opcode == RF_WC_RECV_IMM,
+		  "the last of 300 regions works");
 	pair.b.provider->region_deregister(pair.b.domain, region);
 	munmap(memory, 4096);
 	close(fd);
@@ -327,14 +337,16 @@ test_sources(void)
 	Request		r;
 	RfSge		sge[2];
 	RfError		error = {0};
-	char	   *memory = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	char	   *memory = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
+							  0);
 	RfRegion   *here;
 	RfRegion   *there;
 
 	pair_open(&pair, kind);
 	here = pair.a.provider->source_register(pair.a.domain, memory, 4096, &error);
 	there = pair.b.provider->source_register(pair.b.domain, memory + 4096, 4096, &error);
-	check(here != NULL && here->rkey == 0 && there != NULL && there->rkey == 0, "a source has no remote key");
+	check(here != NULL && here->rkey == 0 && there != NULL && there->rkey == 0,
+		  "a source has no remote key");
 	memset(memory, 's', 4096);
 	memset(memory + 4096, 't', 4096);
 	fill(&pair.a, 0, 64, 5);
@@ -347,7 +359,8 @@ test_sources(void)
 	r.wr.signaled = true;
 	pair.a.provider->qp_post(pair.a.qp, &r.wr);
 	check(pair_wait(&pair, &pair.b, 1) && pair.b.log[0].byte_len == 4064 &&
-		  memcmp(pair.b.memory, pair.a.memory, 64) == 0 && memcmp(pair.b.memory + 64, memory + 96, 4000) == 0,
+		  memcmp(pair.b.memory, pair.a.memory, 64) == 0 &&
+		  memcmp(pair.b.memory + 64, memory + 96, 4000) == 0,
 		  "a request gathers from a region and a source");
 	check(pair_wait(&pair, &pair.a, 1) && pair.a.log[0].status == RF_WC_SUCCESS, "and completes");
 
@@ -355,7 +368,8 @@ test_sources(void)
 	r.wr.remote_addr = (uint64_t) (uintptr_t) there->addr;
 	r.wr.rkey = there->lkey;
 	pair.a.provider->qp_post(pair.a.qp, &r.wr);
-	check(pair_wait(&pair, &pair.a, 2) && pair.a.log[1].status == RF_WC_REMOTE_ACCESS && memory[4096] == 't',
+	check(pair_wait(&pair, &pair.a, 2) && pair.a.log[1].status == RF_WC_REMOTE_ACCESS &&
+		  memory[4096] == 't',
 		  "a peer cannot write to a source, whatever key it names");
 	pair.a.provider->region_deregister(pair.a.domain, here);
 	pair.b.provider->region_deregister(pair.b.domain, there);
@@ -369,7 +383,8 @@ test_sources(void)
 	r.wr.sge = sge;
 	r.wr.signaled = true;
 	pair.a.provider->qp_post(pair.a.qp, &r.wr);
-	check(pair_wait(&pair, &pair.a, 1) && pair.a.log[0].status == RF_WC_LOCAL, "nor is a deregistered one sent from");
+	check(pair_wait(&pair, &pair.a, 1) && pair.a.log[0].status == RF_WC_LOCAL,
+		  "nor is a deregistered one sent from");
 	munmap(memory, 8192);
 	pair_close(&pair);
 }
@@ -429,7 +444,7 @@ static void
 test_loopback(void)
 {
 	Pair		pair;
-	int			number = kind == PAIR_VERBS ? 30 : 200;	/* an emulated device is slow */
+	int			number = kind == PAIR_VERBS ? 30 : 200; /* an emulated device is slow */
 	int			posted[2] = {0, 0};
 	int			left[2] = {0, 0};
 	int			scanned[2] = {0, 0};
@@ -445,7 +460,8 @@ test_loopback(void)
 
 			while (posted[side] < number && left[side] < 4)
 			{
-				send_one(from, to, (size_t) (4 + side * 4) << 20, 1 << 20, true, posted[side], true, posted[side]);
+				send_one(from, to, (size_t) (4 + side * 4) << 20, 1 << 20, true, posted[side], true,
+						 posted[side]);
 				posted[side]++;
 				left[side]++;
 			}
@@ -488,17 +504,20 @@ test_two_queue_pairs(void)
 	pair.a.provider->qp_local(a2.qp, blob_a);
 	pair.a.provider->qp_local(b2.qp, blob_b);
 	check(pair.a.provider->qp_connect(a2.qp, blob_b, socks[0], pair_key(kind, true), &error) &&
-		  pair.a.provider->qp_connect(b2.qp, blob_a, socks[1], pair_key(kind, false), &error), "a second queue pair between two domains");
+		  pair.a.provider->qp_connect(b2.qp, blob_a, socks[1], pair_key(kind, false), &error),
+		  "a second queue pair between two domains");
 	fill(&pair.a, 0, 300000, 3);
 	send_one(&pair.a, &pair.b, 0, 100000, true, 1, true, 1);
 	send_one(&a2, &b2, 100000, 100000, true, 2, true, 2);
-	check(pair_wait(&pair, &pair.b, 1) && pair_wait(&pair, &b2, 1) && b2.log[0].imm == 2 && same(&pair, 0, 200000),
+	check(pair_wait(&pair, &pair.b, 1) && pair_wait(&pair, &b2, 1) && b2.log[0].imm == 2 &&
+		  same(&pair, 0, 200000),
 		  "both carry data");
 	pair_wait(&pair, &a2, 1);
 	pair.a.provider->qp_destroy(a2.qp);
 	check(pair_wait(&pair, &b2, 2) && b2.log[1].opcode == RF_WC_DISCONNECTED, "one of them ends");
 	send_one(&pair.a, &pair.b, 200000, 100000, true, 3, true, 3);
-	check(pair_wait(&pair, &pair.b, 2) && pair.b.log[1].imm == 3 && same(&pair, 0, 300000), "the other goes on");
+	check(pair_wait(&pair, &pair.b, 2) && pair.b.log[1].imm == 3 && same(&pair, 0, 300000),
+		  "the other goes on");
 	pair.a.provider->qp_destroy(b2.qp);
 	free(a2.log);
 	free(b2.log);
@@ -508,7 +527,8 @@ test_two_queue_pairs(void)
 /* ---------- compare and swap ---------- */
 
 static void
-post_swap(End *from, End *to, size_t offset, uint64_t compare, uint64_t swap, size_t result, bool signaled, uint64_t wr_id)
+post_swap(End *from, End *to, size_t offset, uint64_t compare, uint64_t swap, size_t result,
+		  bool signaled, uint64_t wr_id)
 {
 	Request		r;
 
@@ -585,17 +605,20 @@ test_swap(void)
 	if (!caps.atomics)
 	{
 		post_swap(&pair.a, &pair.b, 0, 0, 1, 64, true, 1);
-		check(pair_wait(&pair, &pair.a, 1) && pair.a.log[0].status == RF_WC_LOCAL, "compare-and-swap fails where there is none");
+		check(pair_wait(&pair, &pair.a, 1) && pair.a.log[0].status == RF_WC_LOCAL,
+			  "compare-and-swap fails where there is none");
 		pair_close(&pair);
 		return;
 	}
 	*word(&pair.b, 0) = 5;
 	post_swap(&pair.a, &pair.b, 0, 5, UINT64_MAX - 8, 64, true, 1);
-	check(pair_wait(&pair, &pair.a, 1) && completed(&pair.a, 1, RF_WC_SUCCESS) && *word(&pair.a, 64) == 5 &&
-		  *word(&pair.b, 0) == UINT64_MAX - 8, "compare-and-swap of what is there");
+	check(pair_wait(&pair, &pair.a, 1) && completed(&pair.a, 1, RF_WC_SUCCESS) &&
+		  *word(&pair.a, 64) == 5 && *word(&pair.b, 0) == UINT64_MAX - 8,
+		  "compare-and-swap of what is there");
 	post_swap(&pair.a, &pair.b, 0, 5, 7, 72, true, 2);
-	check(pair_wait(&pair, &pair.a, 2) && completed(&pair.a, 2, RF_WC_SUCCESS) && *word(&pair.a, 72) == UINT64_MAX - 8 &&
-		  *word(&pair.b, 0) == UINT64_MAX - 8, "and of something else, which stays");
+	check(pair_wait(&pair, &pair.a, 2) && completed(&pair.a, 2, RF_WC_SUCCESS) &&
+		  *word(&pair.a, 72) == UINT64_MAX - 8 && *word(&pair.b, 0) == UINT64_MAX - 8,
+		  "and of something else, which stays");
 
 	/* behind a write of the word and before an immediate, each finding what the one before it left */
 	*word(&pair.a, 4096) = 1;
@@ -603,12 +626,14 @@ test_swap(void)
 	for (uint64_t i = 0; i < CHAIN; i++)
 		post_swap(&pair.a, &pair.b, 4096, i + 1, i + 2, 8192 + i * 8, false, 0);
 	send_one(&pair.a, &pair.b, 0, 0, true, 77, true, 3);
-	check(pair_wait(&pair, &pair.b, 1) && pair.b.log[0].imm == 77 && *word(&pair.b, 4096) == CHAIN + 1,
+	check(pair_wait(&pair, &pair.b, 1) && pair.b.log[0].imm == 77 &&
+		  *word(&pair.b, 4096) == CHAIN + 1,
 		  "a chain of them is executed before the immediate behind it");
 	pair_wait(&pair, &pair.a, 3);
 	for (uint64_t i = 0; i < CHAIN; i++)
 		in_order &= *word(&pair.a, 8192 + i * 8) == i + 1;
-	check(in_order && completed(&pair.a, 3, RF_WC_SUCCESS) && pair.a.logged == 3, "in order, silently, and covered by the completion after them");
+	check(in_order && completed(&pair.a, 3, RF_WC_SUCCESS) && pair.a.logged == 3,
+		  "in order, silently, and covered by the completion after them");
 	pair_close(&pair);
 
 	/* both ends count the same word up, and both ways at once */
@@ -620,7 +645,8 @@ test_swap(void)
 		for (int i = 0; i < 32; i++)
 			post_swap(from, side ? &pair.a : &pair.b, 0, i, i + 1, 64, i % 8 == 7, i);
 	}
-	check(pair_wait(&pair, &pair.a, 4) && pair_wait(&pair, &pair.b, 4) && *word(&pair.a, 0) == 32 && *word(&pair.b, 0) == 32,
+	check(pair_wait(&pair, &pair.a, 4) && pair_wait(&pair, &pair.b, 4) && *word(&pair.a, 0) == 32 &&
+		  *word(&pair.b, 0) == 32,
 		  "both ways at once");
 	*word(&pair.b, 0) = 0;
 	for (uint64_t round = 0; won[0] < 100 && now_seconds() < deadline; round++)
@@ -631,12 +657,14 @@ test_swap(void)
 		post_swap(&pair.a, &pair.b, 0, seen, seen + 1, 64, true, round);
 		/* the owner of the word, where that is atomic towards it */
 		if (kind != PAIR_VERBS && round % 3 == 0)
-			won[1] += __atomic_compare_exchange_n(word(&pair.b, 0), &other, seen + 1, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+			won[1] += __atomic_compare_exchange_n(word(&pair.b, 0), &other, seen + 1, false,
+												  __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
 		if (!pair_wait(&pair, &pair.a, 5 + round))
 			break;
 		won[0] += *word(&pair.a, 64) == seen;
 	}
-	check(won[0] == 100 && won[0] + won[1] == *word(&pair.b, 0), "who counts with it loses no step");
+	check(won[0] == 100 && won[0] + won[1] == *word(&pair.b, 0),
+		  "who counts with it loses no step");
 	pair_close(&pair);
 
 	violation("compare-and-swap, unknown rkey", RF_WC_REMOTE_ACCESS, spoil_swap_rkey);

@@ -1,6 +1,7 @@
 /*
- * test_provider_life.c - the contract of provider.h, against every provider: ends of queue pairs, peers and processes, sleeping and waking, and
- * the main thread beside the lanes. Arguments: see conformance.h.
+ * test_provider_life.c - the contract of provider.h, against every provider: ends of queue pairs,
+ * peers and processes, sleeping and waking, and the main thread beside the lanes. Arguments: see
+ * conformance.h.
  */
 #include <pthread.h>
 #include <signal.h>
@@ -87,12 +88,14 @@ test_peer_destroyed(void)
 		send_one(&pair.a, &pair.b, 0, 1000, true, i, i == 4, i);
 	check(pair_wait(&pair, &pair.a, 5), "work posted to a peer that left completes");
 	pair_settle(&pair);
-	check(pair.a.logged <= 6 && count_of(&pair.a, RF_WC_WRITE, RF_WC_SUCCESS) == 0 && disconnects(&pair.a) <= 1,
+	check(pair.a.logged <= 6 && count_of(&pair.a, RF_WC_WRITE, RF_WC_SUCCESS) == 0 &&
+		  disconnects(&pair.a) <= 1,
 		  "and fails");
 	deadline = now_seconds() + PATIENCE;
 	while (!pair.b.provider->domain_quiet(pair.b.domain) && now_seconds() < deadline)
 		pair_pump(&pair);
-	check(pair.b.provider->domain_quiet(pair.b.domain), "the memory of who left is quiet when its peer has noticed");
+	check(pair.b.provider->domain_quiet(pair.b.domain),
+		  "the memory of who left is quiet when its peer has noticed");
 	pair_close(&pair);
 }
 
@@ -110,7 +113,8 @@ typedef struct Introduction
 static void
 introduce(End *end, int talk, Introduction *other)
 {
-	Introduction mine = {.addr = (uint64_t) (uintptr_t) end->memory, .rkey = end->region->rkey, .size = end->size};
+	Introduction mine = {
+	.addr = (uint64_t) (uintptr_t) end->memory, .rkey = end->region->rkey, .size = end->size};
 
 	end->provider->qp_local(end->qp, mine.blob);
 	if (send(talk, &mine, sizeof(mine), 0) != sizeof(mine) ||
@@ -176,7 +180,8 @@ test_peer_killed(void)
 	introduce(&pair.a, talk[0], &other);
 	if (!pair.a.provider->qp_connect(pair.a.qp, other.blob, socks[0], pair_key(kind, true), &error))
 		die("connect", error.message);
-	check(pair_wait(&pair, &pair.a, 1) && pair.a.log[0].imm == 42 && pair.a.memory[(1 << 20) - 1] == 0x5c,
+	check(pair_wait(&pair, &pair.a, 1) && pair.a.log[0].imm == 42 &&
+		  pair.a.memory[(1 << 20) - 1] == 0x5c,
 		  "another process writes here");
 	pair.a.logged = 0;
 	kill(child, SIGSTOP);
@@ -215,7 +220,10 @@ typedef struct Racer
 	bool		lost;
 } Racer;
 
-/* Wait for one immediate the way a lane does: poll, arm, poll once more, sleep. False when nothing wakes it. */
+/*
+ * Wait for one immediate the way a lane does: poll, arm, poll once more, sleep. False when nothing
+ * wakes it.
+ */
 static bool
 sleep_for_imm(End *me, uint32_t *imm)
 {
@@ -315,7 +323,7 @@ test_idle(void)
 	pair_settle(&pair);
 	waiting = (struct pollfd)
 	{
-		.fd = pair.b.provider->cq_fd(pair.b.cq),.events = POLLIN
+		.fd = pair.b.provider->cq_fd(pair.b.cq), .events = POLLIN
 	};
 	getrusage(RUSAGE_SELF, &before);
 	/* a wake-up left over from before is allowed once */
@@ -328,8 +336,10 @@ test_idle(void)
 			quiet = false;
 	}
 	getrusage(RUSAGE_SELF, &after);
-	used = (after.ru_utime.tv_sec - before.ru_utime.tv_sec) + (after.ru_utime.tv_usec - before.ru_utime.tv_usec) * 1e-6 +
-		(after.ru_stime.tv_sec - before.ru_stime.tv_sec) + (after.ru_stime.tv_usec - before.ru_stime.tv_usec) * 1e-6;
+	used = (after.ru_utime.tv_sec - before.ru_utime.tv_sec) +
+		(after.ru_utime.tv_usec - before.ru_utime.tv_usec) * 1e-6 +
+		(after.ru_stime.tv_sec - before.ru_stime.tv_sec) +
+		(after.ru_stime.tv_usec - before.ru_stime.tv_usec) * 1e-6;
 	check(quiet && used < 0.15, "nothing happens, nothing wakes");
 
 	pair.b.provider->cq_arm(pair.b.cq);
@@ -366,7 +376,8 @@ test_idle(void)
 	pair.a.provider->cq_arm(pair.a.cq);
 	pair.a.provider->cq_poll(pair.a.cq, &wc, 1);
 	send_one(&pair.a, &pair.b, 0, 64, false, 0, true, 5);
-	for (double deadline = now_seconds() + PATIENCE; poll(&waiting, 1, 0) == 0 && now_seconds() < deadline;)
+	for (double deadline = now_seconds() + PATIENCE;
+		 poll(&waiting, 1, 0) == 0 && now_seconds() < deadline;)
 	{
 		struct pollfd pause = {.fd = -1};
 
@@ -406,7 +417,8 @@ lane_main(void *argument)
 		if (!atomic_load(&worker->stop) && worker->sent - done < 16)
 		{
 			worker->sent++;
-			send_one(&pair->a, &pair->b, 4096 * (worker->sent % 16), 4096, true, worker->sent, true, worker->sent);
+			send_one(&pair->a, &pair->b, 4096 * (worker->sent % 16), 4096, true, worker->sent, true,
+					 worker->sent);
 		}
 		count = pair->a.provider->cq_poll(pair->a.cq, wc, 16);
 		for (int i = 0; i < count; i++)
@@ -442,8 +454,10 @@ test_threads(void)
 	pthread_create(&thread, NULL, lane_main, &worker);
 	for (int i = 0; (i < 500 || atomic_load(&worker.sent) == 0) && good; i++)
 	{
-		RfRegion   *here = pair.a.provider->region_register(pair.a.domain, memory, 1 << 20, fd, &error);
-		RfRegion   *there = pair.b.provider->region_register(pair.b.domain, memory, 1 << 20, fd, &error);
+		RfRegion   *here = pair.a.provider->region_register(pair.a.domain, memory, 1 << 20, fd,
+															&error);
+		RfRegion   *there = pair.b.provider->region_register(pair.b.domain, memory, 1 << 20, fd,
+															 &error);
 
 		good = here != NULL && there != NULL;
 		if (here)

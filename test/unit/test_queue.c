@@ -1,8 +1,10 @@
 /*
- * test_queue.c - the merge queue and admission control in a lane: what waits merges, the window is never passed, weights decide when flows
- * compete, and each technique's counter stays at zero when its setting is off.
+ * test_queue.c - the merge queue and admission control in a lane: what waits merges, the window is
+ * never passed, weights decide when flows compete, and each technique's counter stays at zero when
+ * its setting is off.
  *
- * Nothing depends on time: the fabric is held until everything waits, and what is compared is the order in which the lane posts.
+ * Nothing depends on time: the fabric is held until everything waits, and what is compared is the
+ * order in which the lane posts.
  * RF_TSAN: the lanes have threads.
  */
 #include <string.h>
@@ -116,12 +118,16 @@ hand_over(int i, int slots)
 	for (int k = 0; k < slots; k++)
 	{
 		CHECK(rf_slot_fill(flow_of(0, producers[i]), &sent[i]) != NULL);
-		(void) rf_slot_submit(flow_of(0, producers[i]), &sent[i], FULL, RF_SLOT_FIRST | RF_SLOT_LAST, 1);
+		(void) rf_slot_submit(flow_of(0, producers[i]), &sent[i], FULL,
+							  RF_SLOT_FIRST | RF_SLOT_LAST, 1);
 	}
 	rig_ring(0, producers[i]);
 }
 
-/* The plug's slots are out and nothing comes back; then the others hand over all they can. Let go, and wait until all has arrived. */
+/*
+ * The plug's slots are out and nothing comes back; then the others hand over all they can. Let go,
+ * and wait until all has arrived.
+ */
 static void
 one_phase(int plug)
 {
@@ -168,8 +174,8 @@ one_phase(int plug)
 }
 
 /*
- * Bytes of flows 1 to 3 in the whole cycles of turns, of which each ends with flow 3's. Not in the first, in which everybody may send ahead, and no more
- * when one of them has sent all it had.
+ * Bytes of flows 1 to 3 in the whole cycles of turns, of which each ends with flow 3's. Not in the
+ * first, in which everybody may send ahead, and no more when one of them has sent all it had.
  */
 static void
 add_shares(uint64_t shares[FLOWS])
@@ -227,7 +233,10 @@ test_weights(const char *what, const uint32_t weights[FLOWS], int phases, int pl
 static void
 test_off(void)
 {
-	/* Nothing on: each slot is a work request with a doorbell and a completion of its own, and nothing waits. */
+	/*
+	 * Nothing on: each slot is a work request with a doorbell and a completion of its own, and
+	 * nothing waits.
+	 */
 	rig_config.merge_limit = 0;
 	rig_config.chain_limit = 1;
 	rig_config.signal_all = true;
@@ -262,7 +271,8 @@ test_window(uint64_t window)
 	CHECK(atomic_load(&rig_nodes[0].shared->admission.high_water) >= window / 2);
 	CHECK(COUNTER(throttled) > 0);
 	CHECK(COUNTER(requests) == COUNTER(work_requests) + COUNTER(merged));
-	CHECK(COUNTER(merged_while_throttled) > 0 && COUNTER(merged_while_throttled) <= COUNTER(merged));
+	CHECK(COUNTER(merged_while_throttled) > 0 &&
+		  COUNTER(merged_while_throttled) <= COUNTER(merged));
 	CHECK(COUNTER(signaled) <= COUNTER(work_requests));
 	stop();
 	rig_config.admission = NULL;
@@ -286,9 +296,10 @@ longest_turn(void)
 }
 
 /*
- * Flows that compete for a window merge within their turns. Turns of weight 3 are 48 kB, three slots; 24 kB, one or two slots, beside
- * the largest weight, whose turn would not fit into the buffers of a flow otherwise. How the window opens again may cut a turn into
- * pieces, so it is tried until one is whole.
+ * Flows that compete for a window merge within their turns. Turns of weight 3 are 48 kB, three
+ * slots; 24 kB, one or two slots, beside the largest weight, whose turn would not fit into the
+ * buffers of a flow otherwise. How the window opens again may cut a turn into pieces, so it is
+ * tried until one is whole.
  */
 static void
 test_turns_merge(void)
@@ -384,7 +395,8 @@ main(void)
 
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	CHECK(sizeof(RfFlow) + sizeof(LaneFlow) < 1024);
-	printf("ok - an idle flow takes %zu + %zu bytes on each side\n", sizeof(RfFlow), sizeof(LaneFlow));
+	printf("ok - an idle flow takes %zu + %zu bytes on each side\n", sizeof(RfFlow),
+		   sizeof(LaneFlow));
 
 	rig_config.poll_us = 0;
 	test_off();

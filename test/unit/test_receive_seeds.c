@@ -1,14 +1,18 @@
 /*
- * test_receive_seeds.c - shared receive pools between the lanes of two nodes over the simulated fabric, by the seed.
+ * test_receive_seeds.c - shared receive pools between the lanes of two nodes over the simulated
+ * fabric, by the seed.
  *
- * Each seed runs groups: several producers, one consumer that reads whole batches of them in turn out of one pool, or several consumers that all get
- * each batch of each producer and give it out only when all have it, as replicate does. Batches may be larger than the pool. Buffers are
- * claimed, granted, or both; producers pause, give up in the middle, are cut off; consumers stop early. Every word of every slot is checked, a group that
- * nothing happened to must end with all batches, and afterwards every buffer of its pool is free.
+ * Each seed runs groups: several producers, one consumer that reads whole batches of them in turn
+ * out of one pool, or several consumers that all get each batch of each producer and give it out
+ * only when all have it, as replicate does. Batches may be larger than the pool. Buffers are
+ * claimed, granted, or both; producers pause, give up in the middle, are cut off; consumers stop
+ * early. Every word of every slot is checked, a group that nothing happened to must end with all
+ * batches, and afterwards every buffer of its pool is free.
  *
  *		test_receive_seeds [first seed [seeds [times each]]]
  *
- * Without arguments: as many seeds as fit into a check. Threads make two runs of one seed differ; a failure says how to repeat it.
+ * Without arguments: as many seeds as fit into a check. Threads make two runs of one seed differ; a
+ * failure says how to repeat it.
  */
 #include <signal.h>
 #include <string.h>
@@ -21,15 +25,15 @@
 #define MAX_PRODUCERS	14
 #define MAX_CONSUMERS	3
 #define MAX_GROUPS		2
-#define MAX_BATCH		12			/* slots */
+#define MAX_BATCH		12		/* slots */
 #define NEVER			UINT64_MAX
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
 #define CHECK_SEEDS		80
 #else
 #define CHECK_SEEDS		120
 #endif
-#define CHECK_SECONDS	15			/* the rest of them is left out on a machine that is too slow */
-#define SEED_SECONDS	120			/* no seed takes that long: a thread hangs */
+#define CHECK_SECONDS	15		/* the rest of them is left out on a machine that is too slow */
+#define SEED_SECONDS	120		/* no seed takes that long: a thread hangs */
 
 struct Group;
 
@@ -72,7 +76,15 @@ typedef struct Group
 static volatile uint64_t current_seed;
 static struct
 {
-	uint64_t	seeds, complete, stopped, broken, slots, claims, lost, asked, grants;
+	uint64_t	seeds,
+				complete,
+				stopped,
+				broken,
+				slots,
+				claims,
+				lost,
+				asked,
+				grants;
 }			totals;
 
 static uint64_t
@@ -88,7 +100,8 @@ pick(uint64_t *state, const uint32_t *values, int count)
 }
 
 #define PICK(state, ...) \
-	pick(state, (const uint32_t[]) {__VA_ARGS__}, (int) (sizeof((uint32_t[]) {__VA_ARGS__}) / sizeof(uint32_t)))
+	pick(state, (const uint32_t[]){__VA_ARGS__}, \
+		 (int) (sizeof((uint32_t[]){__VA_ARGS__}) / sizeof(uint32_t)))
 
 /* ---------- what a slot holds ---------- */
 
@@ -149,7 +162,8 @@ send_slot(Producer *me, int backend, uint32_t index, RfSlotCursor *cursor, uint3
 	RfFlow	   *flow = &rig_nodes[0].shared->flows[index];
 	uint64_t	slot = cursor->next;
 	uint8_t    *data = rig_acquire(0, backend, index, cursor);
-	uint32_t	length = slot_length(me->seed, slot, flow->slot_size - (uint32_t) sizeof(RfSlotHeader));
+	uint32_t	length = slot_length(me->seed, slot,
+									 flow->slot_size - (uint32_t) sizeof(RfSlotHeader));
 
 	if (data == NULL)
 		return false;
@@ -172,8 +186,10 @@ open_all(Producer *me, int backend, uint32_t *flows)
 			break;
 		if (opened > 0)
 		{
-			atomic_store(&rig_nodes[0].shared->flows[flows[opened]].claim_after, flows[opened - 1] + 1);
-			atomic_store(&rig_nodes[0].shared->flows[flows[opened - 1]].claim_before, flows[opened] + 1);
+			atomic_store(&rig_nodes[0].shared->flows[flows[opened]].claim_after,
+						 flows[opened - 1] + 1);
+			atomic_store(&rig_nodes[0].shared->flows[flows[opened - 1]].claim_before,
+						 flows[opened] + 1);
 		}
 	}
 	if (opened < group->consumers)
@@ -206,7 +222,8 @@ produce(void *argument)
 
 		for (uint32_t part = 0; part < parts && alive && sent < me->quit_at; part++, sent++)
 		{
-			uint32_t	flags = (part == 0 ? RF_SLOT_FIRST : 0) | (part == parts - 1 ? RF_SLOT_LAST : 0);
+			uint32_t	flags = (part == 0 ? RF_SLOT_FIRST : 0) |
+				(part == parts - 1 ? RF_SLOT_LAST : 0);
 
 			for (int i = 0; i < group->consumers && alive; i++)
 				alive = send_slot(me, backend, flows[i], &cursors[i], flags);
@@ -246,7 +263,8 @@ take(Group *group, int consumer, int producer, End *end, bool *failed)
 {
 	Producer   *from = &group->all[producer];
 	RfFlow	   *flow = flow_of(group, consumer, producer);
-	bool		over = atomic_load(&flow->remote_end) != 0 || atomic_load(&flow->state) == RF_FLOW_FAILED;
+	bool		over = atomic_load(&flow->remote_end) != 0 ||
+		atomic_load(&flow->state) == RF_FLOW_FAILED;
 	RfSlotHeader header;
 	uint8_t    *payload;
 	RfError		error = {0};
@@ -254,7 +272,8 @@ take(Group *group, int consumer, int producer, End *end, bool *failed)
 	switch (rf_slot_read(flow, &end->cursor, &header, &payload, &error))
 	{
 		case RF_READ_DATA:
-			CHECK(header.length == slot_length(from->seed, end->taken, flow->slot_size - (uint32_t) sizeof(RfSlotHeader)));
+			CHECK(header.length == slot_length(from->seed, end->taken,
+											   flow->slot_size - (uint32_t) sizeof(RfSlotHeader)));
 			CHECK(header.rows == end->taken);
 			CHECK(same(payload, header.length, from->seed, end->taken));
 			end->last[end->taken++ % 64] = (header.flags & RF_SLOT_LAST) != 0;
@@ -308,7 +327,8 @@ sleep_all(Group *group, End ends[MAX_CONSUMERS][MAX_PRODUCERS], const RfTurn *tu
 	for (int c = 0; c < group->consumers; c++)
 		for (int p = 0; p < group->producers; p++)
 			if ((only < 0 || only == p) && !ends[c][p].ended)
-				ready = ready || rf_slots_ready(flow_of(group, c, p), &ends[c][p].cursor, RF_WAIT_ANY);
+				ready = ready ||
+					rf_slots_ready(flow_of(group, c, p), &ends[c][p].cursor, RF_WAIT_ANY);
 	if (!ready)
 		rig_sleep(backend, RIG_PATIENCE * 1000);
 	for (int c = 0; c < group->consumers; c++)
@@ -345,7 +365,8 @@ read_in_turn(Group *group, End *ends, RfTurn *turn, uint64_t *state, bool *faile
 
 /* Releases slots that have arrived everywhere, batch after batch. True: there was one. */
 static bool
-read_ordered(Group *group, End ends[MAX_CONSUMERS][MAX_PRODUCERS], RfTurn *turn, uint64_t *state, bool *failed)
+read_ordered(Group *group, End ends[MAX_CONSUMERS][MAX_PRODUCERS], RfTurn *turn, uint64_t *state,
+			 bool *failed)
 {
 	bool		some = false;
 
@@ -404,7 +425,8 @@ run_group(Group *group, uint64_t *state)
 		for (int c = 0; c < group->consumers; c++)
 		{
 			one->keys[c] = rig_random(state);
-			one->flows[c] = rig_listen_pooled(1, backend, group->pools[c], group->slot_count, one->keys[c]);
+			one->flows[c] = rig_listen_pooled(1, backend, group->pools[c], group->slot_count,
+											  one->keys[c]);
 		}
 		CHECK(pthread_create(&one->thread, NULL, produce, one) == 0);
 	}
@@ -414,7 +436,8 @@ run_group(Group *group, uint64_t *state)
 
 	while (!atomic_load(&group->refused) && !failed && !all_ended && group->slots - begun < stop_at)
 	{
-		bool		some = group->consumers == 1 ? read_in_turn(group, ends[0], &turn, state, &failed) :
+		bool		some = group->consumers == 1 ?
+			read_in_turn(group, ends[0], &turn, state, &failed) :
 			read_ordered(group, ends, &turn, state, &failed);
 
 		all_ended = true;
@@ -473,7 +496,8 @@ consume(void *argument)
 		group->slot_count = 1 + (uint32_t) below(&state, 6);
 		group->slot_size = 4096 * (1 + (uint32_t) below(&state, 2));
 		for (int c = 0; c < group->consumers; c++)
-			group->pools[c] = rig_pool(1, group->number * MAX_CONSUMERS + c, PICK(&state, RF_RECEIVE_MIN, 5, 8, 16, 33, RF_RECEIVE_MAX),
+			group->pools[c] = rig_pool(1, group->number * MAX_CONSUMERS + c,
+									   PICK(&state, RF_RECEIVE_MIN, 5, 8, 16, 33, RF_RECEIVE_MAX),
 									   group->slot_size, claim);
 		for (int p = 0; p < group->producers; p++)
 		{
@@ -499,7 +523,8 @@ consume(void *argument)
 		for (int c = 0; c < group->consumers && !group->faults; c++)
 		{
 			if (rig_pool_idle(group->pools[c]) != group->pools[c]->count)
-				fprintf(stderr, "%u of %u buffers came back\n", rig_pool_idle(group->pools[c]), group->pools[c]->count);
+				fprintf(stderr, "%u of %u buffers came back\n", rig_pool_idle(group->pools[c]),
+						group->pools[c]->count);
 			CHECK(rig_pool_idle(group->pools[c]) == group->pools[c]->count);
 			CHECK(atomic_load(&group->pools[c]->lanes_waiting) == 0);
 		}
@@ -562,7 +587,8 @@ run_seed(uint64_t seed)
 	rig_lanes = 1 + (int) below(&state, RIG_MAX_LANES);
 	rig_config.max_wr = PICK(&state, 2, 3, 32, 128);
 	rig_config.poll_batch = PICK(&state, 1, 16, 256);
-	rig_config.polling_mode = PICK(&state, RF_POLLING_ADAPTIVE, RF_POLLING_ADAPTIVE, RF_POLLING_EVENT, RF_POLLING_EVENT_BATCH);
+	rig_config.polling_mode = PICK(&state, RF_POLLING_ADAPTIVE, RF_POLLING_ADAPTIVE,
+								   RF_POLLING_EVENT, RF_POLLING_EVENT_BATCH);
 	rig_config.poll_us = PICK(&state, 0, 0, 20, 200);
 	rig_config.probe_ms = PICK(&state, 1, 5, 50);
 	rig_config.chain_limit = PICK(&state, 1, 2, 16, RF_MAX_CHAIN);
@@ -591,7 +617,8 @@ run_seed(uint64_t seed)
 
 	CHECK(rig_all_free());
 	rf_sim_counters(&counters);
-	CHECK(counters.cq_overflows == 0 && counters.wr_overflows == 0 && counters.payload_changed == 0);
+	CHECK(counters.cq_overflows == 0 && counters.wr_overflows == 0 &&
+		  counters.payload_changed == 0);
 	for (int n = 0; n < 2; n++)
 		CHECK(rig_lane_sum(n, offsetof(RfLane, protocol_errors)) == 0);
 	totals.claims += rig_lane_sum(0, offsetof(RfLane, claims));
@@ -643,17 +670,22 @@ main(int argc, char **argv)
 
 	signal(SIGABRT, tell_seed);
 	signal(SIGALRM, tell_seed);
-	for (uint64_t seed = first; seed < first + seeds && (argc > 1 || time(NULL) - began < CHECK_SECONDS); seed++)
+	for (uint64_t seed = first;
+		 seed < first + seeds && (argc > 1 || time(NULL) - began < CHECK_SECONDS); seed++)
 		for (int i = 0; i < times; i++)
 			run_seed(seed);
 
 	CHECK(totals.complete > 0 || argc > 1);
 	CHECK((totals.claims > 0 && totals.lost > 0 && totals.grants > 0) || argc > 1);
-	printf("ok - %llu seeds in %d s: %llu slots; groups: %llu complete, %llu stopped, %llu broken off, %llu connections lost; "
+	printf(
+		   "ok - %llu seeds in %d s: %llu slots; groups: %llu complete, %llu stopped, %llu broken "
+		   "off, %llu connections lost; "
 		   "%llu buffers claimed, %llu attempts lost, %llu asked for, %llu granted\n",
-		   (unsigned long long) totals.seeds, (int) (time(NULL) - began), (unsigned long long) totals.slots,
-		   (unsigned long long) totals.complete, (unsigned long long) totals.stopped, (unsigned long long) totals.broken,
+		   (unsigned long long) totals.seeds, (int) (time(NULL) - began),
+		   (unsigned long long) totals.slots, (unsigned long long) totals.complete,
+		   (unsigned long long) totals.stopped, (unsigned long long) totals.broken,
 		   (unsigned long long) atomic_load(&rig_lost), (unsigned long long) totals.claims,
-		   (unsigned long long) totals.lost, (unsigned long long) totals.asked, (unsigned long long) totals.grants);
+		   (unsigned long long) totals.lost, (unsigned long long) totals.asked,
+		   (unsigned long long) totals.grants);
 	return 0;
 }

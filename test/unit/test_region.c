@@ -192,7 +192,8 @@ random_case(Case *c)
 				else
 					memcpy(pointers + k * 4, &item, 4);
 			}
-			*region = RF_NCR_POINTERS_INIT(c->memory + at, (uint32_t) size, format, pointers, n, mask);
+			*region = RF_NCR_POINTERS_INIT(c->memory + at, (uint32_t) size, format, pointers, n,
+										   mask);
 			width = n == 0 ? 8 : shortest;
 		}
 		if (at + size > MEMORY)
@@ -227,7 +228,10 @@ reference_row(const Case *c, Reference *r, const RfNcr *region, uint32_t row)
 		uint32_t	words[2];
 		uint16_t	pair[2];
 
-		memcpy(words, (const uint8_t *) region->pointers + (size_t) row * (region->format == RF_POINTER_32 ? 8 : 4), 4);
+		memcpy(words,
+			   (const uint8_t *) region->pointers +
+			   (size_t) row * (region->format == RF_POINTER_32 ? 8 : 4),
+			   4);
 		if (region->format == RF_POINTER_32)
 		{
 			memcpy(words, (const uint8_t *) region->pointers + (size_t) row * 8, 8);
@@ -311,7 +315,8 @@ check_pack(const Case *c, const Reference *r)
 	if (r->length > 0)
 	{
 		out[0] ^= 0xff;
-		good = good && rf_ncr_pack(&c->set, out, r->length - 1) == r->length && out[0] == (r->bytes[0] ^ 0xff);
+		good = good && rf_ncr_pack(&c->set, out, r->length - 1) == r->length &&
+			out[0] == (r->bytes[0] ^ 0xff);
 	}
 	free(out);
 	return good;
@@ -359,7 +364,8 @@ check_gaps(const Case *c, const Reference *r)
 			{
 				run = (size_t) (c->memory + i - wanted.end);
 				wanted.gap += run;
-				wanted.smallest = wanted.smallest == 0 || run < wanted.smallest ? run : wanted.smallest;
+				wanted.smallest = wanted.smallest == 0 || run < wanted.smallest ? run :
+					wanted.smallest;
 				wanted.largest = run > wanted.largest ? run : wanted.largest;
 			}
 			if (wanted.fragments >= fragments || found[wanted.fragments].at != c->memory + i)
@@ -465,11 +471,14 @@ gathering(void)
 		}
 		good = strcmp(rf_mask_vectors(), kinds[k]) == 0;
 		for (int i = 0; i < 3000; i++)
-			good = gather_agrees(pick(4) == 0 ? 1 + (uint32_t) pick(70) : 1u << pick(5), (uint32_t) pick(MAX_ROWS)) && good;
+			good = gather_agrees(pick(4) == 0 ? 1 + (uint32_t) pick(70) : 1u << pick(5),
+								 (uint32_t) pick(MAX_ROWS)) &&
+				good;
 		snprintf(what, sizeof(what), "gathering by bitmap, %s", kinds[k]);
 		check(good, what);
 	}
-	check(rf_mask_limit(NULL) && !rf_mask_limit("none such"), "vectors that are there are used again");
+	check(rf_mask_limit(NULL) && !rf_mask_limit("none such"),
+		  "vectors that are there are used again");
 }
 
 static void
@@ -546,15 +555,16 @@ compactness(void)
 		RfNcrPiece	fragment;
 
 		for (int i = 0; i < 5; i++, descriptors++)
-			regions[5 * d + i] = RF_NCR_BITMAP_INIT((const uint8_t *) (columns + i * rows), 4, rows, masks + d * RF_MASK_WORDS(rows));
+			regions[5 * d + i] = RF_NCR_BITMAP_INIT((const uint8_t *) (columns + i * rows), 4, rows,
+													masks + d * RF_MASK_WORDS(rows));
 		good = good && rf_ncr_check(&set) == NULL;
 		bytes += rf_ncr_set_bytes(&set);
 		rf_ncr_begin(&cursor, &set);
 		while (rf_ncr_next(&cursor, &fragment))
 			entries++;
 	}
-	printf("# %zu descriptors of %zu bytes and 2 bitmaps of %zu for %llu entries\n", descriptors, sizeof(RfNcr),
-		   RF_MASK_WORDS(rows) * 8, (unsigned long long) entries);
+	printf("# %zu descriptors of %zu bytes and 2 bitmaps of %zu for %llu entries\n", descriptors,
+		   sizeof(RfNcr), RF_MASK_WORDS(rows) * 8, (unsigned long long) entries);
 	check(good && descriptors == 10 && entries == 327680 && bytes == 5 * 4 * (uint64_t) rows,
 		  "64 Ki rows x 5 columns x 2 destinations: 10 descriptors stand for 327,680 entries");
 	free(columns);
@@ -568,7 +578,7 @@ static void
 page(void)
 {
 	_Alignas(64) uint8_t page[8192];
-	uint64_t	visible = 0x2d;	/* rows 0, 2, 3, 5 */
+	uint64_t	visible = 0x2d; /* rows 0, 2, 3, 5 */
 	RfNcr		region;
 	RfNcrSet	set = {&region, 1, RF_NCR_COLUMNAR};
 	uint8_t		wanted[4 * 40];
@@ -587,7 +597,8 @@ page(void)
 	}
 	region = RF_NCR_POINTERS_INIT(page, 8192, RF_POINTER_ITEM, page + 24, 6, &visible);
 	check(rf_ncr_check(&set) == NULL, "a page and its visible line pointers");
-	check(rf_ncr_pack(&set, out, sizeof(out)) == sizeof(out) && memcmp(out, wanted, sizeof(out)) == 0,
+	check(rf_ncr_pack(&set, out, sizeof(out)) == sizeof(out) &&
+		  memcmp(out, wanted, sizeof(out)) == 0,
 		  "are its visible rows");
 
 	item = (8192 - 20) | 1u << 15 | 40u << 17;

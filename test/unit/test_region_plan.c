@@ -1,6 +1,7 @@
 /*
  * test_region_plan.c - which way a region goes (region.h), by costs made up here, and that costs
- * can be measured over providers (src/engine/regions.h); with the argument "verbs", only over a device.
+ * can be measured over providers (src/engine/regions.h); with the argument "verbs", only over a
+ * device.
  *
  * RF_TSAN is not asked for: nothing here is shared between threads.
  */
@@ -43,7 +44,8 @@ made_up(void)
 }
 
 static RfRegionMode
-chosen(const RfRegionCosts *costs, RfRegionMode mode, int max_sge, const RfNcr *region, RfRegionEstimate *estimate)
+chosen(const RfRegionCosts *costs, RfRegionMode mode, int max_sge, const RfNcr *region,
+	   RfRegionEstimate *estimate)
 {
 	RfNcrSet	set = {region, 1, RF_NCR_COLUMNAR};
 	RfRegionShape shape;
@@ -64,24 +66,32 @@ test_choice(uint8_t *memory)
 	RfRegionEstimate estimate;
 
 	check(chosen(&costs, RF_REGION_AUTO, 30, &sparse, &estimate) == RF_REGION_COPY &&
-		  estimate.chosen == estimate.copy && estimate.copy < estimate.gather && estimate.copy < estimate.box,
+		  estimate.chosen == estimate.copy && estimate.copy < estimate.gather &&
+		  estimate.copy < estimate.box,
 		  "few narrow fields are copied out");
-	check(chosen(&costs, RF_REGION_AUTO, 30, &dense, &estimate) == RF_REGION_BOX && estimate.chosen == estimate.box,
+	check(chosen(&costs, RF_REGION_AUTO, 30, &dense, &estimate) == RF_REGION_BOX &&
+		  estimate.chosen == estimate.box,
 		  "small gaps travel with their box");
-	check(chosen(&costs, RF_REGION_AUTO, 30, &wide, &estimate) == RF_REGION_GATHER && estimate.chosen == estimate.gather,
+	check(chosen(&costs, RF_REGION_AUTO, 30, &wide, &estimate) == RF_REGION_GATHER &&
+		  estimate.chosen == estimate.gather,
 		  "wide fields far apart are gathered");
-	check(chosen(&costs, RF_REGION_AUTO, 1, &wide, &estimate) != RF_REGION_GATHER, "but not where a request has one entry");
+	check(chosen(&costs, RF_REGION_AUTO, 1, &wide, &estimate) != RF_REGION_GATHER,
+		  "but not where a request has one entry");
 	check(chosen(&costs, RF_REGION_AUTO, 30, &whole, &estimate) != RF_REGION_COPY &&
 		  estimate.gather < estimate.copy, "what has no gap goes from where it lies");
-	check(chosen(&costs, RF_REGION_COPY, 30, &dense, &estimate) == RF_REGION_COPY && estimate.chosen == estimate.copy &&
+	check(chosen(&costs, RF_REGION_COPY, 30, &dense, &estimate) == RF_REGION_COPY &&
+		  estimate.chosen == estimate.copy &&
 		  chosen(&costs, RF_REGION_GATHER, 30, &dense, NULL) == RF_REGION_GATHER &&
-		  chosen(&costs, RF_REGION_BOX, 30, &sparse, NULL) == RF_REGION_BOX, "each can be forced");
+		  chosen(&costs, RF_REGION_BOX, 30, &sparse, NULL) == RF_REGION_BOX,
+		  "each can be forced");
 	check(chosen(&costs, RF_REGION_GATHER, 1, &dense, NULL) == RF_REGION_COPY,
 		  "what cannot be gathered is copied");
 	far.wire = 2;				/* 500 MB/s */
-	check(chosen(&far, RF_REGION_AUTO, 30, &dense, NULL) == RF_REGION_COPY, "over a slow wire gaps do not pay");
+	check(chosen(&far, RF_REGION_AUTO, 30, &dense, NULL) == RF_REGION_COPY,
+		  "over a slow wire gaps do not pay");
 	whole.count = 0;
-	check(chosen(&costs, RF_REGION_AUTO, 30, &whole, &estimate) == RF_REGION_COPY && estimate.chosen == 0,
+	check(chosen(&costs, RF_REGION_AUTO, 30, &whole, &estimate) == RF_REGION_COPY &&
+		  estimate.chosen == 0,
 		  "nothing costs nothing");
 }
 
@@ -111,7 +121,8 @@ test_shape(uint8_t *memory, uint64_t *mask)
 		(void) rf_region_shape(&set, &shape);
 		allowed = count < 1024 ? 0 : 0.5 * (double) gaps.useful;
 		near = near && fabs((double) shape.useful - (double) gaps.useful) <= allowed &&
-			fabs((double) shape.fragments - (double) gaps.fragments) <= (allowed == 0 ? 0 : 0.5 * (double) gaps.fragments + 100) &&
+			fabs((double) shape.fragments - (double) gaps.fragments) <=
+			(allowed == 0 ? 0 : 0.5 * (double) gaps.fragments + 100) &&
 			shape.box == (uint64_t) count * 4 && shape.rows * 4 == shape.useful;
 	}
 	check(near, "the shape of a random bitmap is near what counting finds");
@@ -142,7 +153,8 @@ test_parts(uint8_t *memory, uint64_t *mask)
 		  "where a bitmap changes, so does the way");
 	for (int i = 0; i < count; i++)
 	{
-		follows = follows && parts[i].first == (i == 0 ? 0 : parts[i - 1].end) && parts[i].first % 64 == 0;
+		follows = follows && parts[i].first == (i == 0 ? 0 : parts[i - 1].end) &&
+			parts[i].first % 64 == 0;
 		rf_region_part(&set, parts[i].first, parts[i].end, part_regions, &part);
 		bytes += rf_ncr_pack(&part, pieces + bytes, ROWS * 32 - bytes);
 	}
@@ -151,10 +163,12 @@ test_parts(uint8_t *memory, uint64_t *mask)
 		  "and are together what the region is");
 
 	costs.request = 1e9f;
-	check(rf_region_plan(&costs, RF_REGION_AUTO, 30, &set, parts) == 1, "but not when a request more costs more");
+	check(rf_region_plan(&costs, RF_REGION_AUTO, 30, &set, parts) == 1,
+		  "but not when a request more costs more");
 	costs = made_up();
-	check(rf_region_plan(&costs, RF_REGION_COPY, 30, &set, parts) == 1 && parts[0].mode == RF_REGION_COPY &&
-		  parts[0].end == ROWS / 4, "forced, it is one part");
+	check(rf_region_plan(&costs, RF_REGION_COPY, 30, &set, parts) == 1 &&
+		  parts[0].mode == RF_REGION_COPY && parts[0].end == ROWS / 4,
+		  "forced, it is one part");
 
 	/* Two columns of it, row by row. */
 	two[0] = region;
@@ -168,7 +182,8 @@ test_parts(uint8_t *memory, uint64_t *mask)
 		rf_region_part(&set, parts[i].first, parts[i].end, part_regions, &part);
 		bytes += rf_ncr_pack(&part, pieces + bytes, ROWS * 32 - bytes);
 	}
-	check(count >= 1 && rf_ncr_pack(&set, whole, ROWS * 32) == bytes && memcmp(whole, pieces, bytes) == 0,
+	check(count >= 1 && rf_ncr_pack(&set, whole, ROWS * 32) == bytes &&
+		  memcmp(whole, pieces, bytes) == 0,
 		  "parts of a transposed set");
 	free(whole);
 	free(pieces);
@@ -256,11 +271,14 @@ test_verbs(void)
 		times++;
 	} while (!good && now_seconds() < deadline);
 	check(good, "is measured");
-	printf("# at the %d. time; a request %.0f ns, a byte %.3f, an entry of 4 bytes %.0f, copied %.0f\n", times, costs.request, costs.byte,
-		   costs.gather[1][0], costs.copy[1][0]);
+	printf(
+		   "# at the %d. time; a request %.0f ns, a byte %.3f, an entry of 4 bytes %.0f, copied "
+		   "%.0f\n",
+		   times, costs.request, costs.byte, costs.gather[1][0], costs.copy[1][0]);
 	for (int g = 0; g < RF_COST_GAPS; g++)
 		for (int l = 0; l < RF_COST_LENGTHS; l++)
-			good = good && costs.copy[g][l] >= 0 && (costs.gather[g][l] > 0) == (caps.max_sge > 1) &&
+			good = good && costs.copy[g][l] >= 0 &&
+				(costs.gather[g][l] > 0) == (caps.max_sge > 1) &&
 				(costs.strided[g][l] > 0) == (caps.max_strided > 0);
 	check(good && costs.request > 0 && costs.byte > 0, "and costs something");
 	check(costs.copy[1][RF_COST_LENGTHS - 1] > costs.copy[1][0], "more bytes more");
@@ -303,26 +321,33 @@ test_strided(uint8_t *memory, uint64_t *mask)
 	RfError		error = {0};
 	double		deadline = now_seconds() + PATIENCE;
 
-	check(chosen(&costs, RF_REGION_AUTO, 30, &sparse, &estimate) == RF_REGION_COPY && estimate.strided == 0 &&
+	check(chosen(&costs, RF_REGION_AUTO, 30, &sparse, &estimate) == RF_REGION_COPY &&
+		  estimate.strided == 0 &&
 		  chosen(&costs, RF_REGION_STRIDED, 30, &sparse, NULL) == RF_REGION_COPY,
 		  "without the device, never strided entries, also when forced");
 	for (int g = 0; g < RF_COST_GAPS; g++)
 		for (int l = 0; l < RF_COST_LENGTHS; l++)
 			costs.strided[g][l] = 1 + rf_cost_lengths[l] * 0.1f;
 	costs.entry = 400;
-	check(chosen(&costs, RF_REGION_AUTO, 30, &sparse, &estimate) == RF_REGION_STRIDED && estimate.chosen == estimate.strided &&
-		  estimate.strided < estimate.copy, "with it, where it costs least");
+	check(chosen(&costs, RF_REGION_AUTO, 30, &sparse, &estimate) == RF_REGION_STRIDED &&
+		  estimate.chosen == estimate.strided && estimate.strided < estimate.copy,
+		  "with it, where it costs least");
 	costs.entry = 1e6f;
-	check(chosen(&costs, RF_REGION_AUTO, 30, &sparse, &estimate) == RF_REGION_COPY, "not for the price of the key");
-	check(chosen(&costs, RF_REGION_STRIDED, 30, &sparse, &estimate) == RF_REGION_STRIDED && estimate.chosen == estimate.strided,
+	check(chosen(&costs, RF_REGION_AUTO, 30, &sparse, &estimate) == RF_REGION_COPY,
+		  "not for the price of the key");
+	check(chosen(&costs, RF_REGION_STRIDED, 30, &sparse, &estimate) == RF_REGION_STRIDED &&
+		  estimate.chosen == estimate.strided,
 		  "unless forced");
 	costs.entry = 0;
-	check(chosen(&costs, RF_REGION_STRIDED, 30, &far, NULL) == RF_REGION_COPY, "never too far apart");
-	check(chosen(&costs, RF_REGION_STRIDED, 30, &bitmap, NULL) == RF_REGION_COPY, "nor by a bitmap");
+	check(chosen(&costs, RF_REGION_STRIDED, 30, &far, NULL) == RF_REGION_COPY,
+		  "never too far apart");
+	check(chosen(&costs, RF_REGION_STRIDED, 30, &bitmap, NULL) == RF_REGION_COPY,
+		  "nor by a bitmap");
 	one_field.fields = &field;
 	one_field.field_count = 1;
 	check(chosen(&costs, RF_REGION_STRIDED, 30, &one_field, NULL) == RF_REGION_STRIDED &&
-		  rf_ncr_strided(&one_field, &first, &element, &stride) && first == memory + 8 && element == 4 && stride == 40,
+		  rf_ncr_strided(&one_field, &first, &element, &stride) && first == memory + 8 &&
+		  element == 4 && stride == 40,
 		  "one field of each row is strided");
 	both[0] = one_field;
 	one_field.fields = fields;
@@ -330,7 +355,8 @@ test_strided(uint8_t *memory, uint64_t *mask)
 	check(chosen(&costs, RF_REGION_STRIDED, 30, &one_field, NULL) == RF_REGION_COPY, "two are not");
 	both[1] = both[0];
 	both[1].fields = &fields[1];
-	check(rf_region_shape(&set, &shape) && shape.strided == 2, "column by column they are two entries");
+	check(rf_region_shape(&set, &shape) && shape.strided == 2,
+		  "column by column they are two entries");
 	set.order = RF_NCR_TRANSPOSED;
 	check(rf_region_shape(&set, &shape) && shape.strided == 0, "row by row none");
 
@@ -351,7 +377,8 @@ test_strided(uint8_t *memory, uint64_t *mask)
 			for (int l = 0; l < RF_COST_LENGTHS; l++)
 				good = good && (costs.strided[g][l] > 0) == has;
 		check(good, has ? "strided entries cost something" : "and has no strided entries");
-		check((chosen(&costs, RF_REGION_STRIDED, 30, &sparse, NULL) == RF_REGION_STRIDED) == has, "which decides");
+		check((chosen(&costs, RF_REGION_STRIDED, 30, &sparse, NULL) == RF_REGION_STRIDED) == has,
+			  "which decides");
 		stepping.device_close(device);
 	}
 	rf_sim_reset(NULL);

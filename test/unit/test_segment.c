@@ -1,7 +1,7 @@
 /*
- * test_segment.c - memory of segments (src/shmem/segment.c) between processes: a process that attaches
- * sees the memory that the engine lends now, and nothing that is written into an older one, at any
- * time. The engine, its peer and its backends are processes of this test.
+ * test_segment.c - memory of segments (src/shmem/segment.c) between processes: a process that
+ * attaches sees the memory that the engine lends now, and nothing that is written into an older
+ * one, at any time. The engine, its peer and its backends are processes of this test.
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -33,7 +33,10 @@ region_register(RfDomain *domain, void *addr, size_t length, int fd, RfError *er
 {
 	RfRegion   *region = calloc(1, sizeof(*region));
 
-	*region = (RfRegion) {addr, length, 1, 1};
+	*region = (RfRegion)
+	{
+		addr, length, 1, 1
+	};
 	return region;
 }
 
@@ -54,8 +57,11 @@ domain_quiet(RfDomain *domain)
 	return true;
 }
 
-static const RfProvider provider = {.name = "counting",.region_register = region_register,.region_deregister = region_deregister,
-.domain_destroy = domain_destroy,.domain_quiet = domain_quiet};
+static const RfProvider provider = {.name = "counting",
+	.region_register = region_register,
+	.region_deregister = region_deregister,
+	.domain_destroy = domain_destroy,
+.domain_quiet = domain_quiet};
 
 /* As the postmaster: what this process and its children have from the start. */
 static void
@@ -63,14 +69,16 @@ postmaster(void)
 {
 	RfError		error;
 
-	shared = mmap(NULL, sizeof(RfShared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	shared = mmap(NULL, sizeof(RfShared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
+				  0);
 	arena = mmap(NULL, (size_t) SEGMENTS * SIZE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	shared->segment_count = SEGMENTS;
 	shared->segment_size = SIZE;
 	for (int i = 0; i < SEGMENTS; i++)
 	{
 		shared->segments[i].addr = arena + (size_t) i * SIZE;
-		shared->segments[i].fd = rf_segment_create(shared->segments[i].addr, SIZE, RF_HUGE_OFF, &error);
+		shared->segments[i].fd = rf_segment_create(shared->segments[i].addr, SIZE, RF_HUGE_OFF,
+												   &error);
 		shared->segments[i].peer = RF_NO_PEER;
 	}
 	for (int i = 0; i < 3; i++)
@@ -82,12 +90,13 @@ attach(int segment)
 {
 	RfError		error;
 
-	return rf_segment_attach(shared->segments, segment, SIZE, atomic_load(&shared->engine_pid), &error);
+	return rf_segment_attach(shared->segments, segment, SIZE, atomic_load(&shared->engine_pid),
+							 &error);
 }
 
 /*
- * A process that does as it is told, a byte each: 'a' attach to segment 0, 'w' write there, 'r' read.
- * given_fd: it is a peer that was given the descriptor, and writes and reads through that.
+ * A process that does as it is told, a byte each: 'a' attach to segment 0, 'w' write there, 'r'
+ * read. given_fd: it is a peer that was given the descriptor, and writes and reads through that.
  */
 static pid_t
 start(int *talk, int given_fd)
@@ -159,7 +168,8 @@ lane(void *argument)
 {
 	while (atomic_load(&renewing))
 	{
-		uint8_t    *memory = mmap(NULL, SIZE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+		uint8_t    *memory = mmap(NULL, SIZE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
+								  -1, 0);
 
 		if (memory == MAP_FAILED)
 			continue;
@@ -186,10 +196,13 @@ renew_beside_lane(void)
 		good += rf_segment_renew(shared->segments, 1, SIZE, RF_HUGE_TRY, &error);
 	atomic_store(&renewing, false);
 	(void) pthread_join(thread, NULL);
-	check(good == 5000 && atomic_load(&inside) == 0, "while a segment is renewed its addresses are nobody else's");
+	check(good == 5000 && atomic_load(&inside) == 0,
+		  "while a segment is renewed its addresses are nobody else's");
 }
 
-/* An engine that lends to a peer on this host, ends, and a second one that lends the same segment. */
+/*
+ * An engine that lends to a peer on this host, ends, and a second one that lends the same segment.
+ */
 int
 main(void)
 {
@@ -210,7 +223,9 @@ main(void)
 		RfPool	   *pool = engine_starts();
 		RfBlock		block;
 
-		_exit(lend(pool, 0, &block) == arena && atomic_load(&shared->segments[0].generation) == 0 ? 0 : 1);
+		_exit(lend(pool, 0, &block) == arena && atomic_load(&shared->segments[0].generation) == 0 ?
+			  0 :
+			  1);
 	}
 	(void) wait(&status);
 	check(status == 0, "the first loan is of what all processes have");
@@ -224,24 +239,34 @@ main(void)
 		RfBlock		block;
 		uint8_t    *memory = lend(pool, 1, &block);
 
-		check(memory == arena && memory[4096] == 0 && atomic_load(&shared->segments[0].generation) == 1, "a new engine lends new memory");
+		check(memory == arena && memory[4096] == 0 &&
+			  atomic_load(&shared->segments[0].generation) == 1,
+			  "a new engine lends new memory");
 		memset(memory, 'n', SIZE);
-		check(tell(peer_talk, 'w') == 'w' && memory[4096] == 'n', "the old peer's writes are not in it");
-		check(tell(backend_talk, 'r') != 'n' && tell(backend_talk, 'a') == 'y' && tell(backend_talk, 'r') == 'n', "a backend sees it when it attaches");
+		check(tell(peer_talk, 'w') == 'w' && memory[4096] == 'n',
+			  "the old peer's writes are not in it");
+		check(tell(backend_talk, 'r') != 'n' && tell(backend_talk, 'a') == 'y' &&
+			  tell(backend_talk, 'r') == 'n',
+			  "a backend sees it when it attaches");
 		late = start(&late_talk, -1);
-		check(tell(late_talk, 'a') == 'y' && tell(late_talk, 'r') == 'n', "so does one that started later");
+		check(tell(late_talk, 'a') == 'y' && tell(late_talk, 'r') == 'n',
+			  "so does one that started later");
 		check(tell(late_talk, 'w') == 'w' && memory[8192] == 'p', "and the engine what they write");
 
 		/* The same in one life: the next node gets new memory, too, the same node what it had. */
 		rf_pool_return(pool, &block);
 		rf_pool_peer_gone(pool, 1, (RfDomain *) shared);
-		check(lend(pool, 1, &block) == arena && atomic_load(&shared->segments[0].generation) == 1, "the same node gets its segment again");
+		check(lend(pool, 1, &block) == arena && atomic_load(&shared->segments[0].generation) == 1,
+			  "the same node gets its segment again");
 		rf_pool_return(pool, &block);
 		rf_pool_peer_gone(pool, 1, (RfDomain *) shared);
 		memory = lend(pool, 2, &block);
-		check(memory == arena && memory[4096] == 0 && atomic_load(&shared->segments[0].generation) == 2, "another node gets new memory");
+		check(memory == arena && memory[4096] == 0 &&
+			  atomic_load(&shared->segments[0].generation) == 2,
+			  "another node gets new memory");
 		memset(memory, 'm', SIZE);
-		check(tell(late_talk, 'w') == 'w' && memory[4096] == 'm', "a process that did not attach since writes elsewhere");
+		check(tell(late_talk, 'w') == 'w' && memory[4096] == 'm',
+			  "a process that did not attach since writes elsewhere");
 		check(tell(late_talk, 'a') == 'y' && tell(late_talk, 'r') == 'm', "until it attaches");
 		rf_pool_return(pool, &block);
 		rf_pool_destroy(pool);

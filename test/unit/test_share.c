@@ -1,6 +1,7 @@
 /*
- * test_share.c - several readers of one flow, or of several: every batch goes to one of them, whole and in order, nobody sleeps for ever, buffers come
- * back, and all learn of the end, of a stream that breaks, and of a leader that stops or closes while others read.
+ * test_share.c - several readers of one flow, or of several: every batch goes to one of them, whole
+ * and in order, nobody sleeps for ever, buffers come back, and all learn of the end, of a stream
+ * that breaks, and of a leader that stops or closes while others read.
  *
  * Argument: rounds.
  */
@@ -42,7 +43,9 @@ typedef enum Ending
 	ENDINGS
 } Ending;
 
-static const char *const ending_names[ENDINGS] = {"all is read", "the producer gives up", "the connection is lost", "the leader stops", "the leader closes"};
+static const char *const ending_names[ENDINGS] = {"all is read", "the producer gives up",
+	"the connection is lost", "the leader stops",
+	"the leader closes"};
 
 /* The part of one lane, which all readers read */
 typedef struct Stream
@@ -93,12 +96,14 @@ wake_owner(RfFlow *flow)
 }
 
 static void
-write_slot(Stream *stream, uint64_t *sequence, uint32_t flags, int batch, uint32_t part, uint64_t rows, uint64_t bytes)
+write_slot(Stream *stream, uint64_t *sequence, uint32_t flags, int batch, uint32_t part,
+		   uint64_t rows, uint64_t bytes)
 {
 	RfFlow	   *flow = stream->flow;
 	uint64_t	slot = (*sequence)++;
 	uint8_t    *place = flow->buffers + slot % flow->slot_count * SLOT_SIZE;
-	RfSlotHeader header = {.magic = RF_SLOT_MAGIC, .flags = flags, .key = stream->key, .sequence = slot};
+	RfSlotHeader header = {
+	.magic = RF_SLOT_MAGIC, .flags = flags, .key = stream->key, .sequence = slot};
 
 	while (slot >= atomic_load(&flow->handed) + flow->slot_count)
 	{
@@ -136,7 +141,9 @@ lane_main(void *argument)
 		{
 			bool		last = part + 1 == parts_of(batch);
 
-			write_slot(stream, &sequence, (part == 0 ? RF_SLOT_FIRST : 0) | (last ? RF_SLOT_LAST : 0), batch, part, last, 0);
+			write_slot(stream, &sequence,
+					   (part == 0 ? RF_SLOT_FIRST : 0) | (last ? RF_SLOT_LAST : 0), batch, part,
+					   last, 0);
 			bytes += ROOM;
 			if (atomic_load(&given_up))
 				return NULL;
@@ -268,7 +275,8 @@ reader_main(void *argument)
 		usleep(random_of(&random) % 300);
 	/* a stream that has ended cannot be joined */
 	for (int i = 0; i < stream_count; i++)
-		reader.over[i] = !rf_share_join(&streams[i].share, streams[i].key, reader.proc, reader.proc);
+		reader.over[i] = !rf_share_join(&streams[i].share, streams[i].key, reader.proc,
+										reader.proc);
 
 	for (;;)
 	{
@@ -480,7 +488,8 @@ main(int argc, char **argv)
 	for (round_number = 0; round_number < rounds; round_number++)
 		one_round(&random);
 	for (int i = 0; i < ENDINGS; i++)
-		printf("ok - every batch of one or several streams is read by one reader until %s\n", ending_names[i]);
+		printf("ok - every batch of one or several streams is read by one reader until %s\n",
+			   ending_names[i]);
 
 	/* all places are taken */
 	rf_share_begin(share, streams[0].flow, 1);

@@ -1,8 +1,10 @@
 /*
- * test_soft_hostile.c - a peer on the same host that does not keep to the software provider's rules.
+ * test_soft_hostile.c - a peer on the same host that does not keep to the software provider's
+ * rules.
  *
- * The test itself plays the peer: it speaks the notes of soft.h by hand and passes descriptors that must be refused. After each
- * attempt the queue pair must have failed once, and no descriptor or mapping may be left.
+ * The test itself plays the peer: it speaks the notes of soft.h by hand and passes descriptors that
+ * must be refused. After each attempt the queue pair must have failed once, and no descriptor or
+ * mapping may be left.
  */
 #include <signal.h>
 #include <stdatomic.h>
@@ -61,8 +63,8 @@ peer_open(Peer *peer)
 	end_connect(&peer->end, peer->end.qp, socks[0], NULL);
 	peer->sock = socks[1];
 	peer->inbox_fd = memfd(sizeof(RfSoftInbox) + RING * sizeof(RfSoftSlot), F_SEAL_SHRINK);
-	peer->inbox = mmap(NULL, sizeof(RfSoftInbox) + RING * sizeof(RfSoftSlot), PROT_READ | PROT_WRITE, MAP_SHARED,
-					   peer->inbox_fd, 0);
+	peer->inbox = mmap(NULL, sizeof(RfSoftInbox) + RING * sizeof(RfSoftSlot),
+					   PROT_READ | PROT_WRITE, MAP_SHARED, peer->inbox_fd, 0);
 }
 
 static void
@@ -76,7 +78,11 @@ hello(Peer *peer)
 static void
 region(Peer *peer, uint32_t rkey, uint64_t addr, uint64_t length, int fd)
 {
-	RfSoftNote	note = {.magic = RF_SOFT_MAGIC, .type = RF_SOFT_NOTE_REGION, .rkey = rkey, .addr = addr, .length = length};
+	RfSoftNote	note = {.magic = RF_SOFT_MAGIC,
+		.type = RF_SOFT_NOTE_REGION,
+		.rkey = rkey,
+		.addr = addr,
+	.length = length};
 
 	send_note(peer->sock, &note, &fd, 1);
 	atomic_fetch_add(&peer->inbox->announced, 1);
@@ -86,8 +92,12 @@ static void
 post(Peer *peer, uint64_t addr, uint32_t rkey, uint32_t length, bool imm)
 {
 	RfSge		sge = {peer->end.memory, length, peer->end.region->lkey};
-	RfWr		wr = {.opcode = imm ? RF_WR_WRITE_IMM : RF_WR_WRITE, .num_sge = 1, .sge = &sge, .remote_addr = addr,
-		.rkey = rkey, .signaled = true};
+	RfWr		wr = {.opcode = imm ? RF_WR_WRITE_IMM : RF_WR_WRITE,
+		.num_sge = 1,
+		.sge = &sge,
+		.remote_addr = addr,
+		.rkey = rkey,
+	.signaled = true};
 
 	peer->end.provider->qp_post(peer->end.qp, &wr);
 }
@@ -251,7 +261,10 @@ test_ring(void)
 	RfSoftNote	note;
 	char		control[CMSG_SPACE(sizeof(int))];
 	struct iovec iov = {&note, sizeof(note)};
-	struct msghdr message = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof(control)};
+	struct msghdr message = {.msg_iov = &iov,
+		.msg_iovlen = 1,
+		.msg_control = control,
+	.msg_controllen = sizeof(control)};
 	int			passed;
 	int			done = 0;
 
@@ -315,12 +328,19 @@ test_killed(void)
 		int			waiting = 0;
 
 		peer_open(&peer);
-		/* before the key is used, however late the note comes: requests for a key that nobody announced are refused */
+
+		/*
+		 * before the key is used, however late the note comes: requests for a key that nobody
+		 * announced are refused
+		 */
 		atomic_store(&peer.inbox->announced, 1);
 		child = fork();
 		if (child == 0)
 		{
-			RfSoftNote	note = {.magic = RF_SOFT_MAGIC, .type = RF_SOFT_NOTE_REGION, .rkey = 1, .addr = 0x10000,
+			RfSoftNote	note = {.magic = RF_SOFT_MAGIC,
+				.type = RF_SOFT_NOTE_REGION,
+				.rkey = 1,
+				.addr = 0x10000,
 			.length = 1 << 20};
 			int			fd = memfd(1 << 20, F_SEAL_SHRINK);
 
@@ -357,7 +377,10 @@ test_killed(void)
 	check(bad == 0, "a peer that dies while we write into its memory");
 }
 
-/* A caller whose polls are full of its own completions hears of the end all the same, and before it has copied for long. */
+/*
+ * A caller whose polls are full of its own completions hears of the end all the same, and before it
+ * has copied for long.
+ */
 static void
 test_busy_caller(void)
 {
@@ -406,7 +429,8 @@ test_register(void)
 	end_open(&end, PAIR_SHM, NULL, 1 << 20, &config);
 	fd = memfd(4096, F_SEAL_SHRINK);
 	check(end.provider->region_register(end.domain, end.memory, 8192, fd, &error) == NULL &&
-		  error.kind == RF_ERROR_CONFIGURATION && error.message[0], "a descriptor shorter than the region");
+		  error.kind == RF_ERROR_CONFIGURATION && error.message[0],
+		  "a descriptor shorter than the region");
 	close(fd);
 	fd = memfd(8192, F_SEAL_SEAL);
 	memset(&error, 0, sizeof(error));

@@ -1,8 +1,10 @@
 /*
- * test_soft_quiet.c - memory that was lent to a process of this host is lent again only when that process has let go of it.
+ * test_soft_quiet.c - memory that was lent to a process of this host is lent again only when that
+ * process has let go of it.
  *
- * The peer is a child with the real provider that writes into our segments without pause over two queue pairs. It is stopped, wherever it happens
- * to be, its queue pairs are destroyed here as an engine does it whose peer_timeout is over, and the pool is asked for the memory.
+ * The peer is a child with the real provider that writes into our segments without pause over two
+ * queue pairs. It is stopped, wherever it happens to be, its queue pairs are destroyed here as an
+ * engine does it whose peer_timeout is over, and the pool is asked for the memory.
  */
 #include <signal.h>
 #include <sys/wait.h>
@@ -23,7 +25,10 @@ typedef struct Introduction
 
 static RfShared *shared;
 
-/* Writes 0x5c into both segments, over both queue pairs, as long as they take it; then waits to be killed. */
+/*
+ * Writes 0x5c into both segments, over both queue pairs, as long as they take it; then waits to be
+ * killed.
+ */
 static void
 child_main(int talk, int socks[LANES])
 {
@@ -47,7 +52,8 @@ child_main(int talk, int socks[LANES])
 		qps[i] = provider->qp_create(domain, cq, &config, &error);
 		provider->qp_local(qps[i], mine.blobs[i]);
 	}
-	if (send(talk, &mine, sizeof(mine), 0) != sizeof(mine) || recv(talk, &other, sizeof(other), MSG_WAITALL) != sizeof(other))
+	if (send(talk, &mine, sizeof(mine), 0) != sizeof(mine) ||
+		recv(talk, &other, sizeof(other), MSG_WAITALL) != sizeof(other))
 		die("child", strerror(errno));
 	for (int i = 0; i < LANES; i++)
 	{
@@ -57,8 +63,12 @@ child_main(int talk, int socks[LANES])
 	for (int round = 0; alive; round++)
 	{
 		RfSge		sge = {memory, SEGMENT_SIZE, region->lkey};
-		RfWr		wr = {.opcode = RF_WR_WRITE, .num_sge = 1, .sge = &sge, .signaled = true,
-			.remote_addr = other.addr[round / LANES % SEGMENTS], .rkey = other.rkey[round / LANES % SEGMENTS]};
+		RfWr		wr = {.opcode = RF_WR_WRITE,
+			.num_sge = 1,
+			.sge = &sge,
+			.signaled = true,
+			.remote_addr = other.addr[round / LANES % SEGMENTS],
+		.rkey = other.rkey[round / LANES % SEGMENTS]};
 		RfWc		wc;
 
 		provider->qp_post(qps[round % LANES], &wr);
@@ -166,7 +176,8 @@ run(bool woken)
 	for (int i = 0; i < SEGMENTS; i++)
 		rf_pool_return(pool, &blocks[i]);
 	rf_pool_peer_gone(pool, 0, domain);
-	check(atomic_load(&shared->segments_held) == SEGMENTS, "the segments of a stopped peer are held");
+	check(atomic_load(&shared->segments_held) == SEGMENTS,
+		  "the segments of a stopped peer are held");
 	for (int i = 0; i < 100; i++)
 		refused &= rf_pool_take(pool, 1, next_domain, 4096, &again, &error) == RF_POOL_NONE_FREE &&
 			rf_pool_take(pool, 0, next_domain, 4096, &again, &error) == RF_POOL_NONE_FREE;
@@ -176,7 +187,8 @@ run(bool woken)
 	deadline = now_seconds() + PATIENCE;
 	while (!rf_pool_settle(pool) && now_seconds() < deadline)
 		;
-	check(atomic_load(&shared->segments_held) == 0, woken ? "until it goes on" : "until it is dead");
+	check(atomic_load(&shared->segments_held) == 0,
+		  woken ? "until it goes on" : "until it is dead");
 	for (int i = 0; i < SEGMENTS; i++)
 	{
 		if (rf_pool_take(pool, 1, next_domain, SEGMENT_SIZE, &blocks[i], &error) != RF_POOL_TAKEN)

@@ -1,9 +1,10 @@
 /*
- * test_strided.c - strided entries (provider.h) against every provider: what a device that has them puts on the wire, byte by byte
- * against a loop; what is refused; and that a provider without them refuses them all.
+ * test_strided.c - strided entries (provider.h) against every provider: what a device that has them
+ * puts on the wire, byte by byte against a loop; what is refused; and that a provider without them
+ * refuses them all.
  *
- * Arguments: names of providers, see conformance.h; the simulated one has them or not, as its setting says. On a machine with an mlx5
- * device, "test_strided verbs" tests its interleaved keys.
+ * Arguments: names of providers, see conformance.h; the simulated one has them or not, as its
+ * setting says. On a machine with an mlx5 device, "test_strided verbs" tests its interleaved keys.
  */
 #include "conformance.h"
 
@@ -100,13 +101,19 @@ test_transfer(void)
 		for (int i = 0; i < s.r.wr.num_sge; i++)
 		{
 			uint32_t	element = 1 + pick(pick(4) == 0 ? 5000 : 40);
-			uint32_t	stride = element + (pick(8) == 0 ? 0 : pick(pick(4) == 0 ? RF_MAX_STRIDE - element + 1 : 60));
+			uint32_t	stride = element + (pick(8) == 0 ?
+											0 :
+											pick(pick(4) == 0 ? RF_MAX_STRIDE - element + 1 : 60));
 			uint32_t	count = 1 + pick(pick(4) == 0 ? 2000 : 30);
 			uint32_t	room = AREA - 4096;
 
 			while ((uint64_t) count * stride > room || (uint64_t) count * element > 100000)
 				count = count / 2 + 1 < count ? count / 2 + 1 : 1;
-			s.r.sge[i] = (RfSge) {pair.a.memory + pick(AREA - count * stride), element * count, pair.a.region->lkey};
+			s.r.sge[i] = (RfSge)
+			{
+				pair.a.memory + pick(AREA - count * stride), element * count,
+					pair.a.region->lkey
+			};
 			if (s.r.wr.num_strided < most && pick(4) != 0)
 				s.strided[s.r.wr.num_strided++] = (RfStrided) {i, element, stride};
 			length += element * count;
@@ -119,8 +126,10 @@ test_transfer(void)
 		good = expected(&s.r.wr, wanted + to) == length;
 		pair.a.provider->qp_post(pair.a.qp, &s.r.wr);
 		memset(&s, 0xee, sizeof(s));
-		good = good && pair_wait(&pair, &pair.a, round + 1) && completed(&pair.a, (uint64_t) round, RF_WC_SUCCESS) &&
-			(round % 2 == 0 || (pair_wait(&pair, &pair.b, round / 2 + 1) && pair.b.log[round / 2].byte_len == length)) &&
+		good = good && pair_wait(&pair, &pair.a, round + 1) &&
+			completed(&pair.a, (uint64_t) round, RF_WC_SUCCESS) &&
+			(round % 2 == 0 || (pair_wait(&pair, &pair.b, round / 2 + 1) &&
+								pair.b.log[round / 2].byte_len == length)) &&
 			memcmp(pair.b.memory, wanted, to + length + SPARE) == 0;
 		if (!good)
 			printf("# round %d\n", round);
@@ -139,8 +148,13 @@ test_edges(void)
 		uint32_t	element;
 		uint32_t	stride;
 		uint32_t	count;
-	}			cases[] = {{1, 1, 1}, {1, 2, 60000}, {3, 7, 9999}, {4, RF_MAX_STRIDE, 60}, {RF_MAX_STRIDE, RF_MAX_STRIDE, 60},
-	{RF_MAX_STRIDE - 1, RF_MAX_STRIDE, 3}, {8, 8, 4096}};
+	}			cases[] = {{1, 1, 1},
+	{1, 2, 60000},
+	{3, 7, 9999},
+	{4, RF_MAX_STRIDE, 60},
+	{RF_MAX_STRIDE, RF_MAX_STRIDE, 60},
+	{RF_MAX_STRIDE - 1, RF_MAX_STRIDE, 3},
+	{8, 8, 4096}};
 	Pair		pair;
 	bool		good = true;
 
@@ -157,8 +171,8 @@ test_edges(void)
 		r->wr.wr_id = i;
 		length = expected(&r->wr, wanted);
 		pair.a.provider->qp_post(pair.a.qp, &r->wr);
-		good = good && pair_wait(&pair, &pair.a, (int) i + 1) && completed(&pair.a, i, RF_WC_SUCCESS) &&
-			memcmp(pair.b.memory, wanted, length) == 0;
+		good = good && pair_wait(&pair, &pair.a, (int) i + 1) &&
+			completed(&pair.a, i, RF_WC_SUCCESS) && memcmp(pair.b.memory, wanted, length) == 0;
 	}
 	check(good, "the narrowest, widest and farthest, up to the end of the region");
 	pair_close(&pair);
@@ -187,7 +201,8 @@ test_most(void)
 			r->wr.next = i < most - 1 ? &s[i + 1].r.wr : NULL;
 		}
 		pair.a.provider->qp_post(pair.a.qp, &s[0].r.wr);
-		good = good && pair_wait(&pair, &pair.a, ++done) && completed(&pair.a, round, RF_WC_SUCCESS);
+		good = good && pair_wait(&pair, &pair.a, ++done) &&
+			completed(&pair.a, round, RF_WC_SUCCESS);
 		for (int i = 0; i < most; i++)
 		{
 			uint8_t		wanted[1000];
@@ -203,8 +218,10 @@ test_most(void)
 		simple(&s[0], &pair, 5, 11, 20)->wr.wr_id = 100 + i;
 		pair.a.provider->qp_post(pair.a.qp, &s[0].r.wr);
 	}
-	check(pair_wait(&pair, &pair.a, done + most + 1) && completed(&pair.a, 100 + most - 1, RF_WC_SUCCESS) &&
-		  completed(&pair.a, 100 + most, RF_WC_LOCAL), "and one more fails");
+	check(pair_wait(&pair, &pair.a, done + most + 1) &&
+		  completed(&pair.a, 100 + most - 1, RF_WC_SUCCESS) &&
+		  completed(&pair.a, 100 + most, RF_WC_LOCAL),
+		  "and one more fails");
 	pair_close(&pair);
 }
 
@@ -291,7 +308,8 @@ spoil_key(Pair *pair, Strided *s)
 static void
 spoil_bounds(Pair *pair, Strided *s)
 {
-	s->r.sge[0].addr = pair->a.memory + AREA - (uint32_t) (rf_strided_extent(&s->r.sge[0], &s->strided[0]) - 1);
+	s->r.sge[0].addr = pair->a.memory + AREA -
+		(uint32_t) (rf_strided_extent(&s->r.sge[0], &s->strided[0]) - 1);
 }
 
 static void
@@ -317,8 +335,10 @@ refused(const char *name, void (*spoil) (Pair *pair, Strided *s))
 	pair.a.provider->qp_post(pair.a.qp, &s.r.wr);
 	send_one(&pair.a, &pair.b, 4096, 100, false, 0, true, 3);
 	snprintf(title, sizeof(title), "refused: %s", name);
-	check(pair_wait(&pair, &pair.a, 3) && completed(&pair.a, 1, RF_WC_SUCCESS) && completed(&pair.a, 2, RF_WC_LOCAL) &&
-		  completed(&pair.a, 3, RF_WC_FLUSHED) && memcmp(pair.b.memory, before, sizeof(before)) == 0, title);
+	check(pair_wait(&pair, &pair.a, 3) && completed(&pair.a, 1, RF_WC_SUCCESS) &&
+		  completed(&pair.a, 2, RF_WC_LOCAL) && completed(&pair.a, 3, RF_WC_FLUSHED) &&
+		  memcmp(pair.b.memory, before, sizeof(before)) == 0,
+		  title);
 	pair_close(&pair);
 }
 
@@ -337,11 +357,14 @@ test_simulated(void)
 	open_pair(&pair);
 	pair.a.provider->qp_post(pair.a.qp, &simple(&s, &pair, 6, 10, 30)->wr);
 	pair.a.memory[7]++;			/* in a gap */
-	check(pair_wait(&pair, &pair.a, 1) && (rf_sim_counters(&counters), counters.payload_changed == 0 && counters.strided == 1),
+	check(pair_wait(&pair, &pair.a, 1) &&
+		  (rf_sim_counters(&counters), counters.payload_changed == 0 && counters.strided == 1),
 		  "what changes in a gap while it is sent is not the sender's mistake");
 	pair.a.provider->qp_post(pair.a.qp, &simple(&s, &pair, 6, 10, 30)->wr);
 	pair.a.memory[10 * 29 + 5]++;	/* the last byte */
-	check(pair_wait(&pair, &pair.a, 2) && (rf_sim_counters(&counters), counters.payload_changed > 0), "in an element it is");
+	check(pair_wait(&pair, &pair.a, 2) &&
+		  (rf_sim_counters(&counters), counters.payload_changed > 0),
+		  "in an element it is");
 
 	pair_close(&pair);
 
@@ -358,10 +381,12 @@ test_simulated(void)
 			s.r.wr.remote_addr += i == 0 ? 500 : 0;
 			pair.a.provider->qp_post(pair.a.qp, &s.r.wr);
 		}
-		check(pair_wait(&pair, &pair.a, 3) && count_of(&pair.a, RF_WC_WRITE, RF_WC_TRANSPORT) == 1 &&
-			  !completed(&pair.a, 1, RF_WC_SUCCESS) && completed(&pair.a, 2, RF_WC_FLUSHED) &&
-			  (pair.b.memory[0] == 0x55) == !after,
-			  after ? "a link cut behind a strided request" : "a link cut before a strided request");
+		check(pair_wait(&pair, &pair.a, 3) &&
+			  count_of(&pair.a, RF_WC_WRITE, RF_WC_TRANSPORT) == 1 &&
+			  !completed(&pair.a, 1, RF_WC_SUCCESS) &&
+			  completed(&pair.a, 2, RF_WC_FLUSHED) && (pair.b.memory[0] == 0x55) == !after,
+			  after ? "a link cut behind a strided request" :
+			  "a link cut before a strided request");
 		pair_close(&pair);
 	}
 
@@ -380,7 +405,8 @@ test_simulated(void)
 		took[strided] = rf_sim_now();
 		pair_close(&pair);
 	}
-	check(took[1] > 2 * took[0] && took[1] < 4 * took[0], "the simulated adapter takes its time for the keys");
+	check(took[1] > 2 * took[0] && took[1] < 4 * took[0],
+		  "the simulated adapter takes its time for the keys");
 	rf_sim_reset(NULL);
 }
 

@@ -63,7 +63,7 @@ turn(uint64_t backlog)
 		{
 			RfSge		sge = {pair[i].a.memory, PAYLOAD, pair[i].a.region->lkey};
 			RfWr		wr = {.opcode = RF_WR_WRITE, .signaled = true, .num_sge = 1, .sge = &sge,
-				.remote_addr = (uint64_t) (uintptr_t) pair[i].b.memory, .rkey = pair[i].b.region->rkey};
+			.remote_addr = (uint64_t) (uintptr_t) pair[i].b.memory, .rkey = pair[i].b.region->rkey};
 
 			if (!rf_throttle_room(&throttle, outstanding[i]))
 			{
@@ -78,7 +78,8 @@ turn(uint64_t backlog)
 			CHECK(wc[k].status == RF_WC_SUCCESS);
 		outstanding[i] -= (uint64_t) count;
 		if (count > 0)
-			rf_throttle_complete(&throttle, (uint64_t) count, (uint64_t) count * PAYLOAD, (int64_t) rf_sim_now());
+			rf_throttle_complete(&throttle, (uint64_t) count, (uint64_t) count * PAYLOAD,
+								 (int64_t) rf_sim_now());
 		done += (uint64_t) count;
 	}
 	(void) rf_sim_step();
@@ -143,7 +144,8 @@ test_choice(int count, const RfSimConfig *config, int32_t expected)
 	rate = run(3 * EPOCH_US);
 	CHECK(atomic_load(&shown.epoch) >= 3);
 	CHECK(atomic_load(&shown.waits) > 0);
-	printf("# found by trying: %.0f requests/s, best fixed (%d): %.0f, ratio %.3f\n", rate, (int) which, best, rate / best);
+	printf("# found by trying: %.0f requests/s, best fixed (%d): %.0f, ratio %.3f\n", rate,
+		   (int) which, best, rate / best);
 	CHECK(rate >= 0.95 * best);
 	end();
 }
@@ -199,7 +201,8 @@ test_light(void)
 		(void) turn(7);
 		CHECK(rf_sim_now() < 6 * EPOCH_US);
 	}
-	CHECK(atomic_load(&shown.rate[0]) > 0 && atomic_load(&shown.rate[1]) > 0 && atomic_load(&shown.rate[2]) > 0);
+	CHECK(atomic_load(&shown.rate[0]) > 0 && atomic_load(&shown.rate[1]) > 0 &&
+		  atomic_load(&shown.rate[2]) > 0);
 	for (int i = 3; i < RF_CREDIT_CANDIDATES; i++)
 		CHECK(atomic_load(&shown.rate[i]) == 0);
 	end();

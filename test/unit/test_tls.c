@@ -1,6 +1,7 @@
 /*
- * test_tls.c - TLS between two ends with a secret in common (src/base/tls.c), with somebody between them who reads, holds back, drops,
- * repeats, exchanges and changes what passes. What arrives is what was sent, or nothing; never anything else.
+ * test_tls.c - TLS between two ends with a secret in common (src/base/tls.c), with somebody between
+ * them who reads, holds back, drops, repeats, exchanges and changes what passes. What arrives is
+ * what was sent, or nothing; never anything else.
  *
  * One thread drives both ends and the one between them.
  */
@@ -47,7 +48,8 @@ typedef struct Line
 } Line;
 
 static void
-open_line(Line *line, const char *secret, const char *other_secret, uint64_t rekey_after, int records)
+open_line(Line *line, const char *secret, const char *other_secret, uint64_t rekey_after,
+		  int records)
 {
 	RfError		error = {0};
 
@@ -103,7 +105,8 @@ read_way(Way *way)
 static void
 pass(Way *way, size_t length)
 {
-	ssize_t		sent = send(way->to, way->bytes, length < way->used ? length : way->used, MSG_DONTWAIT | MSG_NOSIGNAL);
+	ssize_t		sent = send(way->to, way->bytes, length < way->used ? length : way->used,
+							MSG_DONTWAIT | MSG_NOSIGNAL);
 
 	if (sent > 0)
 	{
@@ -136,7 +139,8 @@ nudge(RfTls *tls)
 static bool
 shake_hands(Line *line, size_t piece)
 {
-	for (int round = 0; round < ROUNDS && !(rf_tls_ready(line->ends[0]) && rf_tls_ready(line->ends[1])); round++)
+	for (int round = 0;
+		 round < ROUNDS && !(rf_tls_ready(line->ends[0]) && rf_tls_ready(line->ends[1])); round++)
 	{
 		carry(line, piece);
 		for (int i = 0; i < 2; i++)
@@ -210,13 +214,16 @@ contains(const Way *way, const char *text)
 	return memmem(way->seen, way->seen_used, text, strlen(text)) != NULL;
 }
 
-/* How often keys were made anew: what says so is the only record of 5 bytes, and 17 that each has. */
+/*
+ * How often keys were made anew: what says so is the only record of 5 bytes, and 17 that each has.
+ */
 static int
 rekeyed(const Way *way)
 {
 	int			count = 0;
 
-	for (size_t at = 0; at + 5 <= way->seen_used; at += 5 + ((size_t) way->seen[at + 3] << 8 | way->seen[at + 4]))
+	for (size_t at = 0; at + 5 <= way->seen_used;
+		 at += 5 + ((size_t) way->seen[at + 3] << 8 | way->seen[at + 4]))
 		count += way->seen[at] == 23 && way->seen[at + 3] == 0 && way->seen[at + 4] == 22;
 	return count;
 }
@@ -234,10 +241,12 @@ good_days(size_t piece, int records)
 
 	open_line(&line, "alike", "alike", 1 << 30, records);
 	carry(&line, piece);
-	good = rf_tls_send(line.ends[1], &iov, 1) < 0 && errno == EAGAIN && recv(line.socks[1], buffer, 1, MSG_PEEK | MSG_DONTWAIT) == 1;
+	good = rf_tls_send(line.ends[1], &iov, 1) < 0 && errno == EAGAIN &&
+		recv(line.socks[1], buffer, 1, MSG_PEEK | MSG_DONTWAIT) == 1;
 	check(good, "who sends too early has to wait, and reads nothing meanwhile");
 	good = !rf_tls_ready(line.ends[0]) && shake_hands(&line, piece);
-	snprintf(what, sizeof(what), "in pieces of %zu, %d records at a time: they agree", piece, records);
+	snprintf(what, sizeof(what), "in pieces of %zu, %d records at a time: they agree", piece,
+			 records);
 	check(good, what);
 	good = rf_tls_send(line.ends[0], &iov, 1) == sizeof(text);
 	for (int round = 0; round < ROUNDS; round++)
@@ -252,17 +261,22 @@ good_days(size_t piece, int records)
 			break;
 		}
 	}
-	check(good && !contains(&line.ways[0], "nobody but") && !contains(&line.ways[0], "alike") && !contains(&line.ways[1], "alike"),
+	check(good && !contains(&line.ways[0], "nobody but") && !contains(&line.ways[0], "alike") &&
+		  !contains(&line.ways[1], "alike"),
 		  "text arrives, and neither it nor the secret is seen on the way");
 	check(transfer(&line, 0, piece < 1000 ? 100000 : MOST, piece, &in_turns) &&
-		  transfer(&line, 1, piece < 1000 ? 100000 : MOST / 2, piece, &in_turns), "much arrives, both ways");
+		  transfer(&line, 1, piece < 1000 ? 100000 : MOST / 2, piece, &in_turns),
+		  "much arrives, both ways");
 	check(rekeyed(&line.ways[0]) == 0, "with the same keys");
 	if (records > 1 && piece > 100000)
 		check(in_turns, "and what was read ahead is told");
 	shutdown(line.ways[0].to, SHUT_WR);
 	errno = 0;
-	check(rf_tls_receive(line.ends[1], buffer, sizeof(buffer)) == 0, "the end of the socket is the end");
-	check(rf_tls_receive(line.ends[1], buffer, sizeof(buffer)) < 0 && rf_tls_send(line.ends[1], &iov, 1) < 0, "for good");
+	check(rf_tls_receive(line.ends[1], buffer, sizeof(buffer)) == 0,
+		  "the end of the socket is the end");
+	check(rf_tls_receive(line.ends[1], buffer, sizeof(buffer)) < 0 &&
+		  rf_tls_send(line.ends[1], &iov, 1) < 0,
+		  "for good");
 	close_line(&line);
 }
 
@@ -273,13 +287,16 @@ rekeying(void)
 	bool		ignored = false;
 
 	open_line(&line, "alike", "alike", 1, 4);
-	check(shake_hands(&line, 65536) && transfer(&line, 0, 1 << 20, 65536, &ignored) && transfer(&line, 1, 1 << 20, 7777, &ignored),
+	check(shake_hands(&line, 65536) && transfer(&line, 0, 1 << 20, 65536, &ignored) &&
+		  transfer(&line, 1, 1 << 20, 7777, &ignored),
 		  "keys that are made anew for each record");
 	check(rekeyed(&line.ways[0]) >= 60 && rekeyed(&line.ways[1]) >= 60, "of either direction");
 	close_line(&line);
 	open_line(&line, "alike", "alike", 10 * RF_TLS_RECORD, 4);
-	check(shake_hands(&line, 65536) && transfer(&line, 0, 1 << 20, 65536, &ignored) && rekeyed(&line.ways[0]) >= 6 &&
-		  rekeyed(&line.ways[0]) < 60 && rekeyed(&line.ways[1]) == 0, "or for every ten");
+	check(shake_hands(&line, 65536) && transfer(&line, 0, 1 << 20, 65536, &ignored) &&
+		  rekeyed(&line.ways[0]) >= 6 && rekeyed(&line.ways[0]) < 60 &&
+		  rekeyed(&line.ways[1]) == 0,
+		  "or for every ten");
 	close_line(&line);
 }
 
@@ -292,16 +309,19 @@ strangers(void)
 	uint8_t		three[RF_TLS_KEY_SIZE];
 
 	open_line(&line, "alike", "another", 1 << 30, 1);
-	check(!shake_hands(&line, 65536) && !rf_tls_ready(line.ends[0]) && !rf_tls_ready(line.ends[1]), "ends with two secrets do not agree");
+	check(!shake_hands(&line, 65536) && !rf_tls_ready(line.ends[0]) && !rf_tls_ready(line.ends[1]),
+		  "ends with two secrets do not agree");
 	check(!rf_tls_export(line.ends[0], "x", 1, one), "and have nothing in common");
 	close_line(&line);
 
 	/* Both ends of what was recorded get it once more. */
 	open_line(&line, "alike", "alike", 1 << 30, 1);
 	check(shake_hands(&line, 65536), "they agree");
-	check(rf_tls_export(line.ends[0], "lane 0", 6, one) && rf_tls_export(line.ends[1], "lane 0", 6, two) && memcmp(one, two, sizeof(one)) == 0,
+	check(rf_tls_export(line.ends[0], "lane 0", 6, one) &&
+		  rf_tls_export(line.ends[1], "lane 0", 6, two) && memcmp(one, two, sizeof(one)) == 0,
 		  "what they export is the same at both ends");
-	check(rf_tls_export(line.ends[1], "lane 1", 6, three) && memcmp(one, three, sizeof(one)) != 0, "and another for each context");
+	check(rf_tls_export(line.ends[1], "lane 1", 6, three) && memcmp(one, three, sizeof(one)) != 0,
+		  "and another for each context");
 	{
 		Line		again;
 
@@ -311,7 +331,8 @@ strangers(void)
 		pass(&again.ways[0], line.ways[0].seen_used);
 		for (int i = 0; i < 100; i++)
 			(void) nudge(again.ends[1]);
-		check(!rf_tls_ready(again.ends[1]) && nudge(again.ends[1]) < 0 && errno == EPROTO, "a handshake that is sent once more is none");
+		check(!rf_tls_ready(again.ends[1]) && nudge(again.ends[1]) < 0 && errno == EPROTO,
+			  "a handshake that is sent once more is none");
 		close_line(&again);
 	}
 	{
@@ -319,7 +340,8 @@ strangers(void)
 		uint8_t		four[RF_TLS_KEY_SIZE];
 
 		open_line(&other, "alike", "alike", 1 << 30, 1);
-		check(shake_hands(&other, 65536) && rf_tls_export(other.ends[0], "lane 0", 6, four) && memcmp(one, four, sizeof(one)) != 0,
+		check(shake_hands(&other, 65536) && rf_tls_export(other.ends[0], "lane 0", 6, four) &&
+			  memcmp(one, four, sizeof(one)) != 0,
 			  "another connection exports something else");
 		close_line(&other);
 	}
@@ -343,7 +365,10 @@ record_length(const unsigned char *bytes, size_t used)
 	return length <= used ? length : 0;
 }
 
-/* From the record with that number on something is done to what passes; whole records are passed only. */
+/*
+ * From the record with that number on something is done to what passes; whole records are passed
+ * only.
+ */
 static bool
 meddle(Way *way, Mischief mischief, int number)
 {
@@ -426,7 +451,8 @@ survives(Mischief mischief, int number, uint64_t rekey_after)
 	while (got < TOTAL && !ended && idle++ < ROUNDS)
 	{
 		struct iovec iov = {source + sent, TOTAL - sent};
-		ssize_t		part = sent < TOTAL ? rf_tls_send(line.ends[0], &iov, 1) : rf_tls_send(line.ends[0], NULL, 0);
+		ssize_t		part = sent < TOTAL ? rf_tls_send(line.ends[0], &iov, 1) :
+			rf_tls_send(line.ends[0], NULL, 0);
 
 		if (part > 0)
 			sent += part;
@@ -436,7 +462,8 @@ survives(Mischief mischief, int number, uint64_t rekey_after)
 		else
 			pass(&line.ways[0], line.ways[0].used);
 		/* nothing more comes where something is missing */
-		if (done && line.ways[0].used == 0 && sent == TOTAL && !rf_tls_unsent(line.ends[0]) && idle > ROUNDS / 2)
+		if (done && line.ways[0].used == 0 && sent == TOTAL && !rf_tls_unsent(line.ends[0]) &&
+			idle > ROUNDS / 2)
 			shutdown(line.ways[0].to, SHUT_WR);
 		part = rf_tls_receive(line.ends[1], target + got, TOTAL - got);
 		if (part > 0)
@@ -465,8 +492,14 @@ survives(Mischief mischief, int number, uint64_t rekey_after)
 int
 main(void)
 {
-	static const char *const names[] = {"nothing", "a bit flipped", "a record dropped", "a record repeated", "two records exchanged",
-	"a length changed", "a record inserted", "clear bytes"};
+	static const char *const names[] = {"nothing",
+		"a bit flipped",
+		"a record dropped",
+		"a record repeated",
+		"two records exchanged",
+		"a length changed",
+		"a record inserted",
+	"clear bytes"};
 
 	good_days(1 << 20, 16);
 	good_days(1 << 20, 1);

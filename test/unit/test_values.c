@@ -1,7 +1,9 @@
 /*
- * test_values.c - value memory of the engine (src/engine/values.c) over a provider that only counts, and where a producer lays out its rows
- * (src/shmem/value.c): pieces never overlap, what is registered is what is used or cached, the cache keeps what was used last and no more than its limit,
- * a peer that goes takes its registrations along, and a row is never laid out where an earlier one may still be read.
+ * test_values.c - value memory of the engine (src/engine/values.c) over a provider that only
+ * counts, and where a producer lays out its rows (src/shmem/value.c): pieces never overlap, what is
+ * registered is what is used or cached, the cache keeps what was used last and no more than its
+ * limit, a peer that goes takes its registrations along, and a row is never laid out where an
+ * earlier one may still be read.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,11 +20,12 @@
 #define FLOWS		3
 
 static int	failures;
-static uint64_t registered;			/* bytes */
+static uint64_t registered;		/* bytes */
 static uint64_t registrations;
 static uint64_t capacity = UINT64_MAX;	/* the device's limit */
 static RfShared *shared;
-static RfDomain *domains[PEERS] = {(RfDomain *) &failures, (RfDomain *) &registered, (RfDomain *) &capacity};
+static RfDomain *domains[PEERS] = {(RfDomain *) &failures, (RfDomain *) &registered,
+(RfDomain *) &capacity};
 
 static void
 check(bool good, const char *what)
@@ -97,19 +100,28 @@ test_cache(void)
 	uint64_t	before;
 
 	memset(&shared->values, 0, sizeof(shared->values));
-	check(take(values, 0, 4 * MB, &a) && registered == 4 * MB && figure(&shared->values.registrations) == 1, "a piece is registered");
-	check(figure(&shared->values.used) == 4 * MB && figure(&shared->peers[0].value_registered) == 0, "and shown as used");
+	check(take(values, 0, 4 * MB, &a) && registered == 4 * MB &&
+		  figure(&shared->values.registrations) == 1,
+		  "a piece is registered");
+	check(figure(&shared->values.used) == 4 * MB && figure(&shared->peers[0].value_registered) == 0,
+		  "and shown as used");
 	lkey = rf_values_lkey(values, &a);
 	rf_values_return(values, &a);
-	check(registered == 4 * MB && figure(&shared->values.used) == 0 && figure(&shared->peers[0].value_registered) == 4 * MB,
+	check(registered == 4 * MB && figure(&shared->values.used) == 0 &&
+		  figure(&shared->peers[0].value_registered) == 4 * MB,
 		  "returned, it stays registered");
-	check(take(values, 0, 2 * MB, &a) && rf_values_lkey(values, &a) == lkey && figure(&shared->values.hits) == 1 && registered == 4 * MB,
+	check(take(values, 0, 2 * MB, &a) && rf_values_lkey(values, &a) == lkey &&
+		  figure(&shared->values.hits) == 1 && registered == 4 * MB,
 		  "a smaller one for the same peer is within it");
-	check(take(values, 0, 2 * MB, &b) && rf_values_lkey(values, &b) == lkey && a.unit != b.unit && figure(&shared->values.hits) == 2,
+	check(take(values, 0, 2 * MB, &b) && rf_values_lkey(values, &b) == lkey && a.unit != b.unit &&
+		  figure(&shared->values.hits) == 2,
 		  "and a second one beside that");
-	check(take(values, 1, 2 * MB, &c) && registered == 6 * MB && c.unit != a.unit && c.unit != b.unit, "another peer gets its own memory and registration");
+	check(take(values, 1, 2 * MB, &c) && registered == 6 * MB && c.unit != a.unit &&
+		  c.unit != b.unit,
+		  "another peer gets its own memory and registration");
 	rf_values_return(values, &c);
-	check(take(values, 1, 8 * MB, &c) && figure(&shared->values.registrations) == 3, "a larger one than is registered is registered");
+	check(take(values, 1, 8 * MB, &c) && figure(&shared->values.registrations) == 3,
+		  "a larger one than is registered is registered");
 	rf_values_return(values, &c);
 	rf_values_return(values, &a);
 	rf_values_return(values, &b);
@@ -117,14 +129,17 @@ test_cache(void)
 		  "memory that was registered for one peer serves another when it is free");
 	rf_values_return(values, &a);
 
-	check(!take(values, 0, SIZE + 1, &a) && a.units == 0 && figure(&shared->values.refused) == 1, "more than there is is refused");
+	check(!take(values, 0, SIZE + 1, &a) && a.units == 0 && figure(&shared->values.refused) == 1,
+		  "more than there is is refused");
 
 	before = figure(&shared->values.evictions);
 	rf_values_limit(values, 10 * MB);
-	check(registered <= 10 * MB && figure(&shared->values.evictions) > before && figure(&shared->values.registered) == registered,
+	check(registered <= 10 * MB && figure(&shared->values.evictions) > before &&
+		  figure(&shared->values.registered) == registered,
 		  "a smaller limit evicts");
 	check(figure(&shared->peers[0].value_registered) == 8 * MB, "the one that was used last stays");
-	check(take(values, 0, 8 * MB, &a) && figure(&shared->values.hits) == 3, "and is there to be used");
+	check(take(values, 0, 8 * MB, &a) && figure(&shared->values.hits) == 3,
+		  "and is there to be used");
 	rf_values_limit(values, 0);
 	check(registered == 8 * MB, "what is in use is not evicted");
 	rf_values_return(values, &a);
@@ -133,9 +148,11 @@ test_cache(void)
 	rf_values_limit(values, SIZE);
 	capacity = 4 * MB;
 	check(take(values, 0, 4 * MB, &a), "a device that takes 4 MB");
-	check(!take(values, 1, 2 * MB, &b) && b.units == 0 && figure(&shared->values.used) == 4 * MB, "takes no more");
+	check(!take(values, 1, 2 * MB, &b) && b.units == 0 && figure(&shared->values.used) == 4 * MB,
+		  "takes no more");
 	rf_values_return(values, &a);
-	check(take(values, 1, 2 * MB, &b) && registered == 2 * MB, "but what is only cached makes room");
+	check(take(values, 1, 2 * MB, &b) && registered == 2 * MB,
+		  "but what is only cached makes room");
 	rf_values_return(values, &b);
 	capacity = UINT64_MAX;
 	rf_values_destroy(values);
@@ -150,16 +167,19 @@ test_peer_gone(void)
 	RfPiece		b = {0};
 	RfPiece		c = {0};
 
-	check(take(values, 0, 4 * MB, &a) && take(values, 0, 2 * MB, &b) && take(values, 1, 2 * MB, &c), "two peers have pieces");
+	check(take(values, 0, 4 * MB, &a) && take(values, 0, 2 * MB, &b) && take(values, 1, 2 * MB, &c),
+		  "two peers have pieces");
 	rf_values_return(values, &b);
 	rf_values_peer_gone(values, domains[0]);
-	check(registered == 2 * MB && figure(&shared->peers[0].value_registered) == 0, "one goes with its registrations, also of what is in use");
+	check(registered == 2 * MB && figure(&shared->peers[0].value_registered) == 0,
+		  "one goes with its registrations, also of what is in use");
 	check(figure(&shared->values.used) == 6 * MB, "the memory stays in use");
 	check(take(values, 2, 4 * MB, &b) && b.unit != a.unit, "and nobody else gets it");
 	rf_values_return(values, &b);
 	rf_values_return(values, &a);
 	check(figure(&shared->values.used) == 2 * MB && registered == 6 * MB, "until it is returned");
-	check(take(values, 0, 4 * MB, &a) && registered == 10 * MB, "a new connection's domain is registered anew");
+	check(take(values, 0, 4 * MB, &a) && registered == 10 * MB,
+		  "a new connection's domain is registered anew");
 	rf_values_return(values, &a);
 	rf_values_return(values, &c);
 	rf_values_destroy(values);
@@ -220,16 +240,19 @@ random_run(uint64_t seed)
 				if (piece->units > 0)
 					rf_values_return(values, piece);
 				else
-					(void) take(values, (int) (random_u64(&state) % PEERS), MB << random_u64(&state) % 5, piece);
+					(void) take(values, (int) (random_u64(&state) % PEERS),
+								MB << random_u64(&state) % 5, piece);
 		}
 		for (int i = 0; i < 8; i++)
 		{
 			used += (uint64_t) pieces[i].units * RF_VALUE_UNIT;
 			for (uint32_t unit = 0; unit < pieces[i].units; unit++)
-				good = good && pieces[i].unit + unit < UNITS && owners[pieces[i].unit + unit]++ == 0;
+				good = good && pieces[i].unit + unit < UNITS &&
+					owners[pieces[i].unit + unit]++ == 0;
 		}
-		good = good && figure(&shared->values.used) == used && figure(&shared->values.registered) == registered &&
-			registered <= SIZE + highest && registered <= capacity;
+		good = good && figure(&shared->values.used) == used &&
+			figure(&shared->values.registered) == registered && registered <= SIZE + highest &&
+			registered <= capacity;
 	}
 	for (int i = 0; i < 8; i++)
 		rf_values_return(values, &pieces[i]);
@@ -252,23 +275,29 @@ test_share(void)
 	RfError		error = {0};
 
 	memset(&shared->values, 0, sizeof(shared->values));
-	check(!rf_values_share(values, 1, domains[1], &a, &b, &error), "what is not there cannot be shared");
-	check(take(values, 0, 2 * MB, &a) && rf_values_share(values, 1, domains[1], &a, &b, &error) && b.unit == a.unit && b.units == a.units &&
-		  registered == 4 * MB && figure(&shared->values.used) == 2 * MB, "the same memory, registered for another peer");
+	check(!rf_values_share(values, 1, domains[1], &a, &b, &error),
+		  "what is not there cannot be shared");
+	check(take(values, 0, 2 * MB, &a) && rf_values_share(values, 1, domains[1], &a, &b, &error) &&
+		  b.unit == a.unit && b.units == a.units && registered == 4 * MB &&
+		  figure(&shared->values.used) == 2 * MB,
+		  "the same memory, registered for another peer");
 	check(rf_values_share(values, 0, domains[0], &a, &c, &error) && registered == 4 * MB &&
 		  rf_values_lkey(values, &c) == rf_values_lkey(values, &a), "and once more for the first");
 	rf_values_return(values, &a);
-	check(take(values, 2, 2 * MB, &other) && other.unit != b.unit && figure(&shared->values.used) == 4 * MB,
+	check(take(values, 2, 2 * MB, &other) && other.unit != b.unit &&
+		  figure(&shared->values.used) == 4 * MB,
 		  "it is nobody else's while one has it");
 	rf_values_peer_gone(values, domains[1]);
 	check(registered == 4 * MB, "a peer that goes takes its registration along");
 	rf_values_return(values, &c);
 	rf_values_return(values, &b);
-	check(figure(&shared->values.used) == 2 * MB && registered == 2 * MB, "the last one gives it back");
+	check(figure(&shared->values.used) == 2 * MB && registered == 2 * MB,
+		  "the last one gives it back");
 	check(take(values, 0, 2 * MB, &a) && a.unit == 0, "and somebody else gets it");
 	capacity = registered;
-	check(!rf_values_share(values, 1, domains[1], &a, &b, &error) && b.units == 0 && error.kind != RF_ERROR_NONE &&
-		  figure(&shared->values.used) == 4 * MB, "refused by the device: nothing is held");
+	check(!rf_values_share(values, 1, domains[1], &a, &b, &error) && b.units == 0 &&
+		  error.kind != RF_ERROR_NONE && figure(&shared->values.used) == 4 * MB,
+		  "refused by the device: nothing is held");
 	capacity = UINT64_MAX;
 	rf_values_return(values, &a);
 	rf_values_return(values, &other);
@@ -323,38 +352,59 @@ test_place(void)
 	uint8_t    *third = NULL;
 
 	begin();
-	check(place(RF_VALUES_OFF, -1, MB, &first) == RF_VALUE_COPY && atomic_load(&flow->value_state) == RF_VALUE_NONE, "off: copied, nothing asked");
-	check(place(RF_VALUES_ON, -1, SIZE, &first) == RF_VALUE_COPY, "what cannot fit is not asked for");
-	check(place(RF_VALUES_AUTO, 2 * MB, MB, &first) == RF_VALUE_COPY, "below the threshold: copied");
-	check(place(RF_VALUES_ON, -1, 900000, &first) == RF_VALUE_ASKED && flow->value_wanted == 2 * MB, "on: asks for two halves");
-	check(place(RF_VALUES_ON, -1, 900000, &first) == RF_VALUE_WAIT && !rf_slots_ready(flow, &cursor, RF_WAIT_VALUE), "and waits");
+	check(place(RF_VALUES_OFF, -1, MB, &first) == RF_VALUE_COPY &&
+		  atomic_load(&flow->value_state) == RF_VALUE_NONE,
+		  "off: copied, nothing asked");
+	check(place(RF_VALUES_ON, -1, SIZE, &first) == RF_VALUE_COPY,
+		  "what cannot fit is not asked for");
+	check(place(RF_VALUES_AUTO, 2 * MB, MB, &first) == RF_VALUE_COPY,
+		  "below the threshold: copied");
+	check(place(RF_VALUES_ON, -1, 900000, &first) == RF_VALUE_ASKED && flow->value_wanted == 2 * MB,
+		  "on: asks for two halves");
+	check(place(RF_VALUES_ON, -1, 900000, &first) == RF_VALUE_WAIT &&
+		  !rf_slots_ready(flow, &cursor, RF_WAIT_VALUE),
+		  "and waits");
 	grant(MB);
 	check(rf_slots_ready(flow, &cursor, RF_WAIT_VALUE), "for the answer");
-	check(place(RF_VALUES_ON, -1, 900000, &first) == RF_VALUE_IN_PLACE && first == shared->value_memory + MB, "the first half");
+	check(place(RF_VALUES_ON, -1, 900000, &first) == RF_VALUE_IN_PLACE &&
+		  first == shared->value_memory + MB,
+		  "the first half");
 	hand_over(first, 3);
-	check(place(RF_VALUES_ON, -1, 100000, &second) == RF_VALUE_IN_PLACE && second >= first + 900000 && second + 100000 <= first + MB &&
-		  (uintptr_t) second % RF_CACHE_LINE == 0, "a row behind the other");
+	check(place(RF_VALUES_ON, -1, 100000, &second) == RF_VALUE_IN_PLACE &&
+		  second >= first + 900000 && second + 100000 <= first + MB &&
+		  (uintptr_t) second % RF_CACHE_LINE == 0,
+		  "a row behind the other");
 	hand_over(second, 2);
 	check(flow->placed[4].offset == second - flow->value + 1000 && flow->placed[4].length == 1000 &&
-		  atomic_load(&flow->status[4]) == RF_SLOT_PLACED, "the entry says where a slot's payload lies");
-	check(place(RF_VALUES_ON, -1, 600000, &third) == RF_VALUE_IN_PLACE && third == first + MB, "the other half");
+		  atomic_load(&flow->status[4]) == RF_SLOT_PLACED,
+		  "the entry says where a slot's payload lies");
+	check(place(RF_VALUES_ON, -1, 600000, &third) == RF_VALUE_IN_PLACE && third == first + MB,
+		  "the other half");
 	hand_over(third, 2);
-	check(place(RF_VALUES_ON, -1, 600000, &first) == RF_VALUE_WAIT, "full: wait for the first half");
+	check(place(RF_VALUES_ON, -1, 600000, &first) == RF_VALUE_WAIT,
+		  "full: wait for the first half");
 	atomic_store(&flow->completed, 4);
-	check(!rf_slots_ready(flow, &cursor, RF_WAIT_VALUE) && place(RF_VALUES_ON, -1, 600000, &first) == RF_VALUE_WAIT, "all of it");
+	check(!rf_slots_ready(flow, &cursor, RF_WAIT_VALUE) &&
+		  place(RF_VALUES_ON, -1, 600000, &first) == RF_VALUE_WAIT,
+		  "all of it");
 	atomic_store(&flow->completed, 5);
-	check(rf_slots_ready(flow, &cursor, RF_WAIT_VALUE) && place(RF_VALUES_ON, -1, 600000, &first) == RF_VALUE_IN_PLACE &&
-		  first == flow->value, "then it is begun anew");
+	check(rf_slots_ready(flow, &cursor, RF_WAIT_VALUE) &&
+		  place(RF_VALUES_ON, -1, 600000, &first) == RF_VALUE_IN_PLACE && first == flow->value,
+		  "then it is begun anew");
 	hand_over(first, 2);
 
-	check(place(RF_VALUES_ON, -1, 3 * MB, &first) == RF_VALUE_WAIT && cursor.value.wait == 9, "a larger row waits until all has left");
+	check(place(RF_VALUES_ON, -1, 3 * MB, &first) == RF_VALUE_WAIT && cursor.value.wait == 9,
+		  "a larger row waits until all has left");
 	atomic_store(&flow->completed, 9);
-	check(place(RF_VALUES_ON, -1, 3 * MB, &first) == RF_VALUE_ASKED && flow->value_wanted == 8 * MB, "and asks for a larger piece");
+	check(place(RF_VALUES_ON, -1, 3 * MB, &first) == RF_VALUE_ASKED && flow->value_wanted == 8 * MB,
+		  "and asks for a larger piece");
 	atomic_store(&flow->value_state, RF_VALUE_REFUSED);
 	check(place(RF_VALUES_ON, -1, 3 * MB, &first) == RF_VALUE_COPY, "refused: copied");
 	check(place(RF_VALUES_ON, -1, 3 * MB, &first) == RF_VALUE_ASKED, "the next one asks again");
 	atomic_store(&flow->stop, RF_STOP_CLEAN);
-	check(rf_slots_ready(flow, &cursor, RF_WAIT_VALUE) && place(RF_VALUES_ON, -1, 3 * MB, &first) == RF_VALUE_COPY, "a reader that stops ends the wait");
+	check(rf_slots_ready(flow, &cursor, RF_WAIT_VALUE) &&
+		  place(RF_VALUES_ON, -1, 3 * MB, &first) == RF_VALUE_COPY,
+		  "a reader that stops ends the wait");
 	free(flow->buffers);
 }
 
@@ -387,11 +437,13 @@ test_choice(void)
 	check(rows_until_asked(MB) == 6, "registering 2 MB costs as much as copying 6: copied 6 times");
 	check(rows_until_asked(4 * MB) == 6, "whatever the size");
 	atomic_store(&shared->peers[0].value_registered, 4 * MB);
-	check(rows_until_asked(2 * MB) == 0 && rows_until_asked(4 * MB) == 6, "a registration at hand is taken at once");
+	check(rows_until_asked(2 * MB) == 0 && rows_until_asked(4 * MB) == 6,
+		  "a registration at hand is taken at once");
 	atomic_store(&shared->peers[0].value_registered, 0);
 	costs->register_mb_ns = 10000;
 	costs->register_ns = 30000;
-	check(rows_until_asked(MB) == 1 && rows_until_asked(2 * MB) == 0, "a single row from the size on where registering is cheaper");
+	check(rows_until_asked(MB) == 1 && rows_until_asked(2 * MB) == 0,
+		  "a single row from the size on where registering is cheaper");
 }
 
 /* The first flow's piece for all of them. */
@@ -408,24 +460,34 @@ test_common(void)
 		flows[i]->slot_count = 4;
 		flows[i]->slot_size = 64 << 10;
 	}
-	check(rf_value_common(shared, flows, FLOWS, RF_VALUES_OFF, SIZE, &ask) == NULL && !ask, "off: nothing in common");
+	check(rf_value_common(shared, flows, FLOWS, RF_VALUES_OFF, SIZE, &ask) == NULL && !ask,
+		  "off: nothing in common");
 	memset(&shared->calibration, 0, sizeof(shared->calibration));
-	check(rf_value_common(shared, flows, FLOWS, RF_VALUES_AUTO, SIZE, &ask) == NULL && !ask, "costs unknown: copied");
-	check(rf_value_common(shared, flows, FLOWS, RF_VALUES_ON, 0, &ask) == NULL && ask && flows[0]->value_wanted == MB && flows[0]->value_of == 0 &&
-		  atomic_load(&flows[1]->value_state) == RF_VALUE_NONE, "the first flow asks for all its slots");
+	check(rf_value_common(shared, flows, FLOWS, RF_VALUES_AUTO, SIZE, &ask) == NULL && !ask,
+		  "costs unknown: copied");
+	check(rf_value_common(shared, flows, FLOWS, RF_VALUES_ON, 0, &ask) == NULL && ask &&
+		  flows[0]->value_wanted == MB && flows[0]->value_of == 0 &&
+		  atomic_load(&flows[1]->value_state) == RF_VALUE_NONE,
+		  "the first flow asks for all its slots");
 	check(rf_value_common(shared, flows, FLOWS, RF_VALUES_ON, 0, &ask) == NULL && !ask, "once");
 	flow = flows[0];
 	grant(MB);
-	check(rf_value_common(shared, flows, FLOWS, RF_VALUES_ON, 0, &ask) == NULL && ask && flows[2]->value_of == 1 &&
-		  atomic_load(&flows[2]->value_state) == RF_VALUE_WANTED, "then the others ask for the same");
+	check(rf_value_common(shared, flows, FLOWS, RF_VALUES_ON, 0, &ask) == NULL && ask &&
+		  flows[2]->value_of == 1 && atomic_load(&flows[2]->value_state) == RF_VALUE_WANTED,
+		  "then the others ask for the same");
 	flow = flows[1];
 	grant(MB);
-	check(rf_value_common(shared, flows, FLOWS, RF_VALUES_ON, 0, &ask) == NULL && !ask, "not before all have it");
+	check(rf_value_common(shared, flows, FLOWS, RF_VALUES_ON, 0, &ask) == NULL && !ask,
+		  "not before all have it");
 	flow = flows[2];
 	grant(MB);
-	check(rf_value_common(shared, flows, FLOWS, RF_VALUES_ON, 0, &ask) == shared->value_memory + MB && !ask, "then it is theirs");
+	check(rf_value_common(shared, flows, FLOWS, RF_VALUES_ON, 0, &ask) ==
+		  shared->value_memory + MB &&
+		  !ask,
+		  "then it is theirs");
 	atomic_store(&flow->value_state, RF_VALUE_REFUSED);
-	check(rf_value_common(shared, flows, FLOWS, RF_VALUES_ON, 0, &ask) == NULL && !ask, "one that is refused is enough to copy");
+	check(rf_value_common(shared, flows, FLOWS, RF_VALUES_ON, 0, &ask) == NULL && !ask,
+		  "one that is refused is enough to copy");
 	flow = &shared->flows[0];
 }
 
@@ -451,7 +513,8 @@ main(void)
 	test_choice();
 	memset(&shared->calibration, 0, sizeof(shared->calibration));
 	rf_values_calibrate(shared, &provider, NULL);
-	check(shared->calibration.copy_ns > 0 && registered == 0, "what copying and registering cost is measured");
+	check(shared->calibration.copy_ns > 0 && registered == 0,
+		  "what copying and registering cost is measured");
 	free(shared->value_memory);
 	free(shared);
 	return failures > 0;

@@ -1,6 +1,6 @@
 /*
- * test_verbs_device.c - what opening an RDMA device says when it cannot be done. Runs with and without a device; the memlock
- * limit can only be too small for one that is there.
+ * test_verbs_device.c - what opening an RDMA device says when it cannot be done. Runs with and
+ * without a device; the memlock limit can only be too small for one that is there.
  */
 #include <grp.h>
 #include <stdio.h>
@@ -21,7 +21,8 @@ check(bool good, const char *name, const RfError *error)
 	fflush(stdout);
 	if (!good)
 	{
-		printf("# kind %d, %s / %s / %s\n", error->kind, error->message, error->detail, error->hint);
+		printf("# kind %d, %s / %s / %s\n", error->kind, error->message, error->detail,
+			   error->hint);
 		failures++;
 	}
 }
@@ -51,22 +52,28 @@ test_memlock(void)
 
 		/* Root may lock any amount. */
 		if (setrlimit(RLIMIT_MEMLOCK, &limit) != 0 ||
-			(getuid() == 0 && (setgroups(0, NULL) != 0 || setgid(65534) != 0 || setuid(65534) != 0)))
+			(getuid() == 0 &&
+			 (setgroups(0, NULL) != 0 || setgid(65534) != 0 || setuid(65534) != 0)))
 			_exit(2);
 		failures = 0;
 		if (open_device(&(RfProviderConfig) {.gid_index = -1}, &error) == NULL)
 		{
-			check(error.kind == RF_ERROR_CONFIGURATION && strstr(error.message, "no RDMA device") != NULL &&
-				  strstr(error.hint, "rdma_fdw.provider") != NULL, "no device at all", &error);
+			check(error.kind == RF_ERROR_CONFIGURATION &&
+				  strstr(error.message, "no RDMA device") != NULL &&
+				  strstr(error.hint, "rdma_fdw.provider") != NULL,
+				  "no device at all", &error);
 			_exit(failures);
 		}
 		check(open_device(&config, &error) == NULL && error.kind == RF_ERROR_RESOURCES &&
-			  strstr(error.message, "memlock") != NULL && strstr(error.detail, "128 kB") != NULL &&
-			  strstr(error.detail, "1048576 kB") != NULL && strstr(error.hint, "LimitMEMLOCK") != NULL,
+			  strstr(error.message, "memlock") != NULL &&
+			  strstr(error.detail, "128 kB") != NULL &&
+			  strstr(error.detail, "1048576 kB") != NULL &&
+			  strstr(error.hint, "LimitMEMLOCK") != NULL,
 			  "a memlock limit too small is named, with both numbers and the remedy", &error);
 		config.memory_to_register = 4096;
 		(void) open_device(&config, &error);
-		check(strstr(error.message, "memlock") == NULL, "a memlock limit that is large enough is not", &error);
+		check(strstr(error.message, "memlock") == NULL,
+			  "a memlock limit that is large enough is not", &error);
 		_exit(failures);
 	}
 	waitpid(child, &status, 0);
@@ -80,7 +87,8 @@ main(void)
 	RfError		error;
 
 	check(open_device(&config, &error) == NULL && error.kind == RF_ERROR_CONFIGURATION &&
-		  strstr(error.message, "no_such_device") != NULL && strstr(error.hint, "rdma_fdw.device") != NULL,
+		  strstr(error.message, "no_such_device") != NULL &&
+		  strstr(error.hint, "rdma_fdw.device") != NULL,
 		  "a device that is not there", &error);
 	config.device = NULL;
 	config.mtu = 1500;

@@ -1,14 +1,20 @@
 /*
  * floor.c - the least a pull can cost: its two ends as bare loops, without a network between them.
  *
- *		floor_send(table, columns)		scans the heap, deforms the columns and copies them into column chunks of a ring of
+ *		floor_send(table, columns)		scans the heap, deforms the columns and copies them into
+ *										column chunks of a ring of
  *										4 MB, over and over; returns the rows. The sender alone.
- *		floor_fdw						a foreign table whose rows are read out of such a ring that was filled once from another
- *										table: option source is a query's table, option rows how many rows to return (the ring is
- *										read again from its start when it ends). The receiver alone: chunks, virtual slot,
- *										executor, aggregate. The first scan of a session fills the ring; do not time it.
+ *		floor_fdw						a foreign table whose rows are read out of such a ring that
+ *										was filled once from another
+ *										table: option source is a query's table, option rows how
+ *										many rows to return (the ring is
+ *										read again from its start when it ends). The receiver alone:
+ *										chunks, virtual slot,
+ *										executor, aggregate. The first scan of a session fills the
+ *										ring; do not time it.
  *
- * No pushdown, no type map, no compression of anything: what rdma_fdw needs above this is what its profile has to explain.
+ * No pushdown, no type map, no compression of anything: what rdma_fdw needs above this is what its
+ * profile has to explain.
  */
 #include "postgres.h"
 
@@ -43,7 +49,10 @@ PG_FUNCTION_INFO_V1(floor_validator);
 #define CHUNKS			(RING_BYTES / CHUNK_BYTES)
 #define CHUNK_ROWS_MAX	8192
 
-/* One chunk: per column a vector of fixed-width values, or of offsets into the values that follow all vectors. */
+/*
+ * One chunk: per column a vector of fixed-width values, or of offsets into the values that follow
+ * all vectors.
+ */
 typedef struct Chunk
 {
 	char	   *data;
@@ -94,7 +103,8 @@ ring_create(TupleDesc desc, int columns, const int *attributes)
 	for (int c = 0; c < columns; c++)
 	{
 		ring->vector[c] = at;
-		at += TYPEALIGN(64, ring->rows_max * (ring->length[c] < 0 ? (int) sizeof(uint32) : ring->length[c]));
+		at += TYPEALIGN(64, ring->rows_max *
+						(ring->length[c] < 0 ? (int) sizeof(uint32) : ring->length[c]));
 	}
 	ring->heap = at;
 	for (int i = 0; i < CHUNKS; i++)
@@ -148,7 +158,8 @@ ring_put(Ring *ring, TupleTableSlot *slot)
 					}
 				}
 				else if (ring->length[c] > 0)
-					memcpy(vector + (Size) row * ring->length[c], DatumGetPointer(value), ring->length[c]);
+					memcpy(vector + (Size) row * ring->length[c], DatumGetPointer(value),
+						   ring->length[c]);
 				else
 				{
 					struct varlena *image = (struct varlena *) DatumGetPointer(value);
@@ -232,7 +243,8 @@ floor_send(PG_FUNCTION_ARGS)
 {
 	Relation	relation = table_open(PG_GETARG_OID(0), AccessShareLock);
 	int		   *attributes;
-	int			columns = parse_columns(RelationGetDescr(relation), text_to_cstring(PG_GETARG_TEXT_PP(1)), &attributes);
+	int			columns = parse_columns(RelationGetDescr(relation),
+										text_to_cstring(PG_GETARG_TEXT_PP(1)), &attributes);
 	Ring	   *ring = ring_create(RelationGetDescr(relation), columns, attributes);
 	int64		rows = ring_scan(ring, relation);
 
@@ -295,8 +307,10 @@ filled_ring(Relation foreign)
 	before = MemoryContextSwitchTo(TopMemoryContext);
 	initStringInfo(&names);
 	for (int i = 0; i < RelationGetDescr(foreign)->natts; i++)
-		appendStringInfo(&names, "%s%s", i ? "," : "", NameStr(TupleDescAttr(RelationGetDescr(foreign), i)->attname));
-	name = textToQualifiedNameList(cstring_to_text(table_option(RelationGetRelid(foreign), "source")));
+		appendStringInfo(&names, "%s%s", i ? "," : "",
+						 NameStr(TupleDescAttr(RelationGetDescr(foreign), i)->attname));
+	name = textToQualifiedNameList(
+								   cstring_to_text(table_option(RelationGetRelid(foreign), "source")));
 	source = table_openrv(makeRangeVarFromNameList(name), AccessShareLock);
 	columns = parse_columns(RelationGetDescr(source), names.data, &attributes);
 	f = palloc0(sizeof(Filled));
@@ -336,9 +350,11 @@ floor_paths(PlannerInfo *root, RelOptInfo *rel, Oid foreign_table)
 }
 
 static ForeignScan *
-floor_plan(PlannerInfo *root, RelOptInfo *rel, Oid foreign_table, ForeignPath *path, List *tlist, List *clauses, Plan *outer)
+floor_plan(PlannerInfo *root, RelOptInfo *rel, Oid foreign_table, ForeignPath *path, List *tlist,
+		   List *clauses, Plan *outer)
 {
-	return make_foreignscan(tlist, extract_actual_clauses(clauses, false), rel->relid, NIL, NIL, NIL, NIL, outer);
+	return make_foreignscan(tlist, extract_actual_clauses(clauses, false), rel->relid, NIL, NIL,
+							NIL, NIL, outer);
 }
 
 static void
@@ -379,7 +395,8 @@ floor_iterate(ForeignScanState *node)
 
 		slot->tts_isnull[c] = false;
 		if (!ring->by_value[c])
-			slot->tts_values[c] = ring->length[c] > 0 ? PointerGetDatum(vector + (Size) row * ring->length[c]) :
+			slot->tts_values[c] = ring->length[c] > 0 ?
+				PointerGetDatum(vector + (Size) row * ring->length[c]) :
 				PointerGetDatum(data + ((const uint32 *) vector)[row]);
 		else if (ring->length[c] == 8)
 			slot->tts_values[c] = Int64GetDatum(((const int64 *) vector)[row]);

@@ -100,8 +100,12 @@ open_sessions(Relation relation, RfTableOptions *opts)
 
 	/* With the rights of the table's owner: anyone may run ANALYZE, autovacuum included. */
 	foreach(lc, nodes)
-		sessions = lappend(sessions, rf_node_session(0, GetUserMapping(relation->rd_rel->relowner, lfirst_oid(lc)),
-													 server->serverid));
+		sessions = lappend(
+						   sessions,
+						   rf_node_session(0,
+										   GetUserMapping(relation->rd_rel->relowner,
+														  lfirst_oid(lc)),
+										   server->serverid));
 	return sessions;
 }
 
@@ -117,7 +121,8 @@ ask_node_size(RfSession *session, const RfTableOptions *opts)
 	initStringInfo(&sql);
 	appendStringInfo(&sql,
 					 "WITH RECURSIVE tree(oid) AS (SELECT %s::regclass::oid"
-					 " UNION SELECT i.inhrelid FROM pg_inherits i, tree WHERE i.inhparent = tree.oid)"
+					 " UNION SELECT i.inhrelid FROM pg_inherits i, tree WHERE i.inhparent = "
+					 "tree.oid)"
 					 " SELECT (SELECT relkind FROM pg_class WHERE oid = %s::regclass),"
 					 " sum(pg_relation_size(c.oid)) / current_setting('block_size')::int8,"
 					 " CASE WHEN min(c.reltuples) FILTER (WHERE c.relkind <> 'p') >= 0"
@@ -131,8 +136,10 @@ ask_node_size(RfSession *session, const RfTableOptions *opts)
 		if (PQntuples(result) != 1 || PQnfields(result) != 3)
 			rf_session_bad_answer(session, NULL, sql.data);
 		size.relkind = PQgetvalue(result, 0, 0)[0];
-		if ((!PQgetisnull(result, 0, 1) && !rf_answer_double(result, 0, 1, 0, MOST_OF_ALL, &size.pages)) ||
-			(!PQgetisnull(result, 0, 2) && !rf_answer_double(result, 0, 2, 0, MOST_OF_ALL, &size.tuples)))
+		if ((!PQgetisnull(result, 0, 1) &&
+			 !rf_answer_double(result, 0, 1, 0, MOST_OF_ALL, &size.pages)) ||
+			(!PQgetisnull(result, 0, 2) &&
+			 !rf_answer_double(result, 0, 2, 0, MOST_OF_ALL, &size.tuples)))
 			rf_session_bad_answer(session, NULL, sql.data);
 	}
 	PG_FINALLY();
@@ -322,7 +329,8 @@ acquire_sample_rows(Relation relation, int elevel, HeapTuple *rows, int targrows
 	double		fraction;
 	ListCell   *lc;
 
-	if (strcmp(opts.analyze_sampling, "import") == 0 && list_length(sessions) == 1 && rows_are_not_needed(relation))
+	if (strcmp(opts.analyze_sampling, "import") == 0 && list_length(sessions) == 1 &&
+		rows_are_not_needed(relation))
 	{
 		int			columns;
 
@@ -421,7 +429,8 @@ rdma_import_statistics(PG_FUNCTION_ARGS)
 		GetFdwRoutineForRelation(relation, false)->AnalyzeForeignTable != rdmaAnalyzeForeignTable)
 		ereport(ERROR,
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
-				 errmsg("\"%s\" is not a foreign table of rdma_fdw", RelationGetRelationName(relation))));
+				 errmsg("\"%s\" is not a foreign table of rdma_fdw",
+						RelationGetRelationName(relation))));
 
 	/*
 	 * As in ANALYZE: the owner chose types and their checks, which must not run with the rights,
@@ -433,8 +442,10 @@ rdma_import_statistics(PG_FUNCTION_ARGS)
 	if (list_length(sessions) != 1)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("statistics of foreign table \"%s\" cannot be imported", RelationGetRelationName(relation)),
-				 errdetail("Its rows lie on several nodes, each of which has statistics of its own rows."),
+				 errmsg("statistics of foreign table \"%s\" cannot be imported",
+						RelationGetRelationName(relation)),
+				 errdetail("Its rows lie on several nodes, each of which has statistics of its "
+						   "own rows."),
 				 errhint("Use ANALYZE.")));
 	size = ask_size(sessions, &opts);
 	rf_import_indexes(relation, linitial(sessions), &opts, NULL, 0);
@@ -444,7 +455,8 @@ rdma_import_statistics(PG_FUNCTION_ARGS)
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("remote table %s has no statistics", rf_remote_relation_name(&opts)),
 				 errhint("Run ANALYZE on the remote server, as a user who may read the table.")));
-	rf_update_relstats(relation, (BlockNumber) Min(size.pages, (double) MaxBlockNumber), size.tuples);
+	rf_update_relstats(relation, (BlockNumber) Min(size.pages, (double) MaxBlockNumber),
+					   size.tuples);
 	rf_role_end(&before);
 	table_close(relation, NoLock);
 	PG_RETURN_INT32(columns);

@@ -1,6 +1,7 @@
 /*
  * catalog.h
- *		The coordinator's knowledge of remote tables: ANALYZE, IMPORT FOREIGN SCHEMA, statistics, indexes.
+ *		The coordinator's knowledge of remote tables: ANALYZE, IMPORT FOREIGN SCHEMA, statistics,
+ *		indexes.
  */
 #ifndef RF_CATALOG_H
 #define RF_CATALOG_H
@@ -32,12 +33,12 @@ extern List *rf_remote_indexes(Oid relid);
  * Stores the indexes of the data node's table in the catalog, and for a table on several nodes the
  * fraction of its rows on each: node_rows, the number of rows on each of `nodes` nodes, or NULL.
  */
-extern void rf_import_indexes(Relation relation, struct RfSession *session, const RfTableOptions *opts,
-							  const double *node_rows, int nodes);
+extern void rf_import_indexes(Relation relation, struct RfSession *session,
+							  const RfTableOptions *opts, const double *node_rows, int nodes);
 
 /*
- * The fraction of a table's rows on the node with most of them, as ANALYZE found it for a server with
- * this number of nodes; 0: the rows are evenly distributed, or nothing is known.
+ * The fraction of a table's rows on the node with most of them, as ANALYZE found it for a server
+ * with this number of nodes; 0: the rows are evenly distributed, or nothing is known.
  */
 extern double rf_largest_part(Oid relid, int nodes);
 
@@ -53,8 +54,8 @@ typedef struct RfProbeCost
  * without clauses, once by the table's own conditions. part: the fraction of the matches of one row
  * that is on the probing node. False: no index is usable.
  */
-extern bool rf_probe_cost(PlannerInfo *root, RfRelInfo *info, List *clauses, double count, double part,
-						  bool sorted, RfProbeCost *result);
+extern bool rf_probe_cost(PlannerInfo *root, RfRelInfo *info, List *clauses, double count,
+						  double part, bool sorted, RfProbeCost *result);
 
 /* The column of the foreign table for this column of the data node; 0: there is none. */
 extern AttrNumber rf_find_column(Relation relation, const char *remote_name);
@@ -63,16 +64,17 @@ extern AttrNumber rf_find_column(Relation relation, const char *remote_name);
  * Writes pg_statistic of a foreign table from the results of the data node's ANALYZE; returns the
  * number of columns with statistics. Takes effect in the next command.
  */
-extern int	rf_import_statistics(Relation relation, struct RfSession *session, const RfTableOptions *opts);
+extern int	rf_import_statistics(Relation relation, struct RfSession *session,
+								 const RfTableOptions *opts);
 
 /*
  * Why the caller must not have this code run (trust.c); NULL: there is no reason. The texts are
  * palloc'd and name function, type or operator class, with the owner.
  *
  * rf_owner_problem: a function that is run, whatever it does. rf_call_problem: a function that an
- * expression calls, with arguments of these types (NIL: not known). rf_type_problem: values of a type,
- * which have checks of domains and functions of base types and ranges run; enumerations and rows have
- * no code of their own, unless casts of their owners count, too (all_owners).
+ * expression calls, with arguments of these types (NIL: not known). rf_type_problem: values of a
+ * type, which have checks of domains and functions of base types and ranges run; enumerations and
+ * rows have no code of their own, unless casts of their owners count, too (all_owners).
  */
 extern const char *rf_owner_problem(Oid funcid);
 extern const char *rf_call_problem(Oid funcid, List *types);
@@ -83,8 +85,9 @@ extern const char *rf_opclass_problem(Oid opcid);
 extern bool rf_is_own_table(Oid relid);
 
 /*
- * What the hook of object accesses saw: ERROR if it changes which columns of which types the row type of a
- * relation has, and a distribution key has values of that type in it. attnum 0: the relation itself, no error.
+ * What the hook of object accesses saw: ERROR if it changes which columns of which types the row
+ * type of a relation has, and a distribution key has values of that type in it. attnum 0: the
+ * relation itself, no error.
  */
 extern void rf_check_key_types(ObjectAccessType access, Oid relid, AttrNumber attnum);
 

@@ -265,6 +265,7 @@ prepare(Command *command, Node *statement)
 			refuse(member, "indexes", "CREATE INDEX ... ON %s ...");
 		if (IsA(statement, AlterTableStmt) && member == relid)
 			check_alter(member, (AlterTableStmt *) statement);
+
 		/*
 		 * no other session alters it from here on; the command itself takes the lock that it needs
 		 */
@@ -345,8 +346,8 @@ propagate_drops(Command *command, bool cascade)
 		/* Dropping the server detaches the nodes, with the tables that they have. */
 		if (!SearchSysCacheExists1(FOREIGNSERVEROID, ObjectIdGetDatum(group->serverid)))
 			continue;
-		values[0] = DirectFunctionCall1(namein,
-										CStringGetDatum(GetForeignServer(group->serverid)->servername));
+		values[0] = DirectFunctionCall1(
+										namein, CStringGetDatum(GetForeignServer(group->serverid)->servername));
 		values[1] = CStringGetTextDatum(psprintf("DROP TABLE IF EXISTS %s%s", group->tables.data,
 												 cascade ? " CASCADE" : ""));
 		(void) ask_as(group->owner, "SELECT pg_catalog.count(*) FROM rdma.run_on($1, $2)", 2, types,
@@ -375,9 +376,12 @@ check_defaults(Oid relid, AttrNumber columns)
 					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 					 errmsg("column \"%s\" cannot be added with this default to the nodes' tables "
 							"of foreign table \"%s\"",
-							NameStr(column->attname), RelationGetRelationName(relation)),
-					 errdetail("It has another value for each row, and rows that are there would need one."),
-					 errhint("Add the column without a default, fill it with UPDATE, then set the default.")));
+							NameStr(column->attname),
+							RelationGetRelationName(relation)),
+					 errdetail("It has another value for each row, and rows that are there would "
+							   "need one."),
+					 errhint("Add the column without a default, fill it with UPDATE, then set "
+							 "the default.")));
 	}
 	relation_close(relation, NoLock);
 }
@@ -400,7 +404,8 @@ propagate_changes(Command *command)
 		values[0] = ObjectIdGetDatum(table->relid);
 		values[1] = table->definition;
 		(void) ask_as(rf_relation_owner(table->relid),
-					  "SELECT pg_catalog.count(*) FROM rdma.propagate_table($1, $2)", 2, types, values);
+					  "SELECT pg_catalog.count(*) FROM rdma.propagate_table($1, $2)", 2, types,
+					  values);
 	}
 }
 
@@ -408,7 +413,8 @@ static bool
 says_cascade(Node *statement)
 {
 	return IsA(statement, DropStmt) ? ((DropStmt *) statement)->behavior == DROP_CASCADE :
-		IsA(statement, DropOwnedStmt) ? ((DropOwnedStmt *) statement)->behavior == DROP_CASCADE : false;
+		IsA(statement, DropOwnedStmt) ? ((DropOwnedStmt *) statement)->behavior == DROP_CASCADE :
+		false;
 }
 
 /* The TRUNCATE that runs; NULL: none does. */
@@ -431,18 +437,22 @@ rf_truncates_only(Oid relid)
 
 /* Commands that run without this hook. */
 static void
-run_utility(PlannedStmt *planned, const char *query, bool read_only_tree, ProcessUtilityContext context,
-			ParamListInfo params, QueryEnvironment *environment, DestReceiver *dest, QueryCompletion *completion)
+run_utility(PlannedStmt *planned, const char *query, bool read_only_tree,
+			ProcessUtilityContext context, ParamListInfo params, QueryEnvironment *environment,
+			DestReceiver *dest, QueryCompletion *completion)
 {
 	const TruncateStmt *outer = truncating;
 
-	truncating = IsA(planned->utilityStmt, TruncateStmt) ? (TruncateStmt *) planned->utilityStmt : NULL;
+	truncating = IsA(planned->utilityStmt, TruncateStmt) ? (TruncateStmt *) planned->utilityStmt :
+		NULL;
 	PG_TRY();
 	{
 		if (previous_process_utility)
-			previous_process_utility(planned, query, read_only_tree, context, params, environment, dest, completion);
+			previous_process_utility(planned, query, read_only_tree, context, params, environment,
+									 dest, completion);
 		else
-			standard_ProcessUtility(planned, query, read_only_tree, context, params, environment, dest, completion);
+			standard_ProcessUtility(planned, query, read_only_tree, context, params, environment,
+									dest, completion);
 	}
 	PG_FINALLY();
 	{
@@ -452,8 +462,9 @@ run_utility(PlannedStmt *planned, const char *query, bool read_only_tree, Proces
 }
 
 static void
-process_utility(PlannedStmt *planned, const char *query, bool read_only_tree, ProcessUtilityContext context,
-				ParamListInfo params, QueryEnvironment *environment, DestReceiver *dest, QueryCompletion *completion)
+process_utility(PlannedStmt *planned, const char *query, bool read_only_tree,
+				ProcessUtilityContext context, ParamListInfo params, QueryEnvironment *environment,
+				DestReceiver *dest, QueryCompletion *completion)
 {
 	Node	   *statement = planned->utilityStmt;
 	bool		drops = IsA(statement, DropStmt) || IsA(statement, DropOwnedStmt);

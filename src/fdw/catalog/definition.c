@@ -191,7 +191,7 @@ node_problem(Node *node)
 		case T_ScalarArrayOpExpr:
 			return rf_call_problem(get_opcode(((ScalarArrayOpExpr *) node)->opno), NIL);
 #if PG_VERSION_NUM >= 160000
-		case T_JsonConstructorExpr:	/* looks for casts, as to_json does */
+		case T_JsonConstructorExpr: /* looks for casts, as to_json does */
 			return "it makes JSON";
 #endif
 		default:
@@ -224,7 +224,7 @@ key_problem(Key *key, Query *query)
 	Oid			method = get_index_am_oid(key->method, false);
 
 	return rf_opclass_problem(key->optional ? GetDefaultOpClass(typid, method) :
-						   ResolveOpClass(key->opclass, typid, key->method, method));
+							  ResolveOpClass(key->opclass, typid, key->method, method));
 }
 
 /* The expressions as the columns of a SELECT from the table. */

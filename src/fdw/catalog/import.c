@@ -273,12 +273,14 @@ check_same(PGresult *a, ForeignServer *node_a, PGresult *b, ForeignServer *node_
 			(errcode(ERRCODE_FDW_INVALID_COLUMN_NAME),
 			 errmsg("table \"%s\" is not the same on servers \"%s\" and \"%s\"",
 					pstrdup(table), node_a->servername, node_b->servername),
-			 errdetail("Columns, types, constraints NOT NULL, defaults or their order differ, or one has no such table."),
+			 errdetail("Columns, types, constraints NOT NULL, defaults or their order differ, or "
+					   "one has no such table."),
 			 errhint("Make the tables the same, or leave this one out with EXCEPT.")));
 }
 
 static void
-ask_other_node(ImportForeignSchemaStmt *stmt, PGresult *result, ForeignServer *first, ForeignServer *node)
+ask_other_node(ImportForeignSchemaStmt *stmt, PGresult *result, ForeignServer *first,
+			   ForeignServer *node)
 {
 	PGresult   *other = ask_columns(stmt, node);
 

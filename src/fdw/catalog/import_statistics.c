@@ -75,8 +75,8 @@ field(PGresult *result, int row, int column)
 }
 
 /*
- * An array of the type from its text, as ANALYZE makes them: a list of values without NULL. Otherwise, and if
- * there is none, NULL. Elements may be arrays as well.
+ * An array of the type from its text, as ANALYZE makes them: a list of values without NULL.
+ * Otherwise, and if there is none, NULL. Elements may be arrays as well.
  */
 static ArrayType *
 read_array(const char *text, Oid type, int32 typmod)
@@ -87,7 +87,9 @@ read_array(const char *text, Oid type, int32 typmod)
 		return NULL;
 	array = DatumGetArrayTypeP(OidFunctionCall3(F_ARRAY_IN, CStringGetDatum(text),
 												ObjectIdGetDatum(type), Int32GetDatum(typmod)));
-	return ARR_NDIM(array) == 1 && ARR_LBOUND(array)[0] == 1 && !array_contains_nulls(array) ? array : NULL;
+	return ARR_NDIM(array) == 1 && ARR_LBOUND(array)[0] == 1 && !array_contains_nulls(array) ?
+		array :
+		NULL;
 }
 
 static int
@@ -97,8 +99,8 @@ element_count(ArrayType *array)
 }
 
 /*
- * The same of numbers from 0 to `most`. NULL also if one is outside, or if one is less than that before it, but for
- * the last `not_sorted` of them.
+ * The same of numbers from 0 to `most`. NULL also if one is outside, or if one is less than that
+ * before it, but for the last `not_sorted` of them.
  */
 static ArrayType *
 read_numbers(const char *text, float4 most, int not_sorted)
@@ -119,7 +121,8 @@ read_numbers(const char *text, float4 most, int not_sorted)
 }
 
 static void
-add_slot(StatisticRow *row, int kind, Oid operator, Oid collation, ArrayType *numbers, ArrayType *values)
+add_slot(StatisticRow *row, int kind, Oid operator, Oid collation, ArrayType *numbers,
+		 ArrayType *values)
 {
 	int			n = row->slots++;
 
@@ -140,10 +143,12 @@ is_sorted(ArrayType *array, TypeCacheEntry *type, Oid collation)
 	Datum	   *values;
 	int			n;
 
-	deconstruct_array(array, ARR_ELEMTYPE(array), type->typlen, type->typbyval, type->typalign, &values, NULL, &n);
+	deconstruct_array(array, ARR_ELEMTYPE(array), type->typlen, type->typbyval, type->typalign,
+					  &values, NULL, &n);
 	for (int i = 0; i < n; i++)
 	{
-		if (i > 0 && DatumGetInt32(FunctionCall2Coll(&type->cmp_proc_finfo, collation, values[i - 1], values[i])) > 0)
+		if (i > 0 && DatumGetInt32(FunctionCall2Coll(&type->cmp_proc_finfo, collation,
+													 values[i - 1], values[i])) > 0)
 			return false;
 	}
 	return true;
@@ -153,7 +158,8 @@ is_sorted(ArrayType *array, TypeCacheEntry *type, Oid collation)
 static void
 add_scalar_slots(StatisticRow *row, Form_pg_attribute attribute, PGresult *result, int n)
 {
-	TypeCacheEntry *type = lookup_type_cache(attribute->atttypid, TYPECACHE_EQ_OPR | TYPECACHE_LT_OPR |
+	TypeCacheEntry *type = lookup_type_cache(attribute->atttypid,
+											 TYPECACHE_EQ_OPR | TYPECACHE_LT_OPR |
 											 TYPECACHE_CMP_PROC_FINFO);
 	Oid			collation = attribute->attcollation;
 	ArrayType  *values = NULL;
@@ -226,12 +232,13 @@ describe_column(void *arg)
 
 /* False: what the node says of the column cannot be. */
 static bool
-import_column(Relation catalog, CatalogIndexState indexes, Relation relation, AttrNumber attno, PGresult *result,
-			  int n)
+import_column(Relation catalog, CatalogIndexState indexes, Relation relation, AttrNumber attno,
+			  PGresult *result, int n)
 {
 	Form_pg_attribute attribute = TupleDescAttr(RelationGetDescr(relation), attno - 1);
 	StatisticRow row = {0};
-	ErrorContextCallback context = {error_context_stack, describe_column, NameStr(attribute->attname)};
+	ErrorContextCallback context = {error_context_stack, describe_column,
+	NameStr(attribute->attname)};
 	HeapTuple	old;
 	HeapTuple	tuple;
 	double		null_frac;
@@ -258,8 +265,8 @@ import_column(Relation catalog, CatalogIndexState indexes, Relation relation, At
 	while (row.slots < STATISTIC_NUM_SLOTS)
 		add_slot(&row, 0, InvalidOid, InvalidOid, NULL, NULL);
 
-	old = SearchSysCache3(STATRELATTINH, ObjectIdGetDatum(RelationGetRelid(relation)), Int16GetDatum(attno),
-						  BoolGetDatum(false));
+	old = SearchSysCache3(STATRELATTINH, ObjectIdGetDatum(RelationGetRelid(relation)),
+						  Int16GetDatum(attno), BoolGetDatum(false));
 	tuple = heap_form_tuple(RelationGetDescr(catalog), row.values, row.nulls);
 	if (HeapTupleIsValid(old))
 	{
@@ -293,12 +300,14 @@ rf_find_column(Relation relation, const char *remote_name)
 static bool
 wants_statistics(Relation relation, AttrNumber attno)
 {
-	HeapTuple	tuple = SearchSysCache2(ATTNUM, ObjectIdGetDatum(RelationGetRelid(relation)), Int16GetDatum(attno));
+	HeapTuple	tuple = SearchSysCache2(ATTNUM, ObjectIdGetDatum(RelationGetRelid(relation)),
+										Int16GetDatum(attno));
 	Datum		target;
 	bool		isnull;
 
 	if (!HeapTupleIsValid(tuple))
-		elog(ERROR, "cache lookup failed for attribute %d of relation %u", attno, RelationGetRelid(relation));
+		elog(ERROR, "cache lookup failed for attribute %d of relation %u", attno,
+			 RelationGetRelid(relation));
 	target = SysCacheGetAttr(ATTNUM, tuple, Anum_pg_attribute_attstattarget, &isnull);
 	ReleaseSysCache(tuple);
 	/* an int4 before 17, but never large */
@@ -318,13 +327,18 @@ rf_import_statistics(Relation relation, RfSession *session, const RfTableOptions
 	/* of a table with children there, the results that include them */
 	initStringInfo(&sql);
 	appendStringInfo(&sql,
-					 "SELECT s.attname, pg_catalog.format_type(a.atttypid, NULL), s.null_frac, s.avg_width, s.n_distinct,"
+					 "SELECT s.attname, pg_catalog.format_type(a.atttypid, NULL), s.null_frac, "
+					 "s.avg_width, s.n_distinct,"
 					 " s.most_common_vals, s.most_common_freqs, s.histogram_bounds, s.correlation,"
 					 " s.most_common_elems, s.most_common_elem_freqs, s.elem_count_histogram"
-					 " FROM pg_catalog.pg_stats s JOIN pg_catalog.pg_attribute a ON a.attname = s.attname AND NOT a.attisdropped"
-					 " WHERE a.attrelid = %s::pg_catalog.regclass AND s.schemaname = %s AND s.tablename = %s"
-					 " AND s.inherited = EXISTS (SELECT FROM pg_catalog.pg_inherits WHERE inhparent = a.attrelid)",
-					 name, quote_literal_cstr(opts->schema_name), quote_literal_cstr(opts->table_name));
+					 " FROM pg_catalog.pg_stats s JOIN pg_catalog.pg_attribute a ON a.attname = "
+					 "s.attname AND NOT a.attisdropped"
+					 " WHERE a.attrelid = %s::pg_catalog.regclass AND s.schemaname = %s AND "
+					 "s.tablename = %s"
+					 " AND s.inherited = EXISTS (SELECT FROM pg_catalog.pg_inherits WHERE "
+					 "inhparent = a.attrelid)",
+					 name, quote_literal_cstr(opts->schema_name),
+					 quote_literal_cstr(opts->table_name));
 	nestlevel = rf_neutral_settings(RF_TEXT_ALL);
 	PG_TRY();
 	{
@@ -340,7 +354,8 @@ rf_import_statistics(Relation relation, RfSession *session, const RfTableOptions
 
 			if (attno == InvalidAttrNumber || !wants_statistics(relation, attno))
 				continue;
-			if (bms_is_member(attno, seen) || !import_column(catalog, indexes, relation, attno, result, n))
+			if (bms_is_member(attno, seen) ||
+				!import_column(catalog, indexes, relation, attno, result, n))
 				rf_session_bad_answer(session, NULL, sql.data);
 			seen = bms_add_member(seen, attno);
 			imported++;

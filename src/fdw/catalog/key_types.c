@@ -1,10 +1,11 @@
 /*
  * key_types.c - types of distribution keys keep their columns.
  *
- * The hash of a row value depends on the columns of its type. After ALTER TYPE ... ADD ATTRIBUTE the rows of a
- * table that is distributed by such values would belong to other nodes than those which have them: nothing would
- * find them by their keys, and a write of single rows would go to another node's rows. So types of keys, and types
- * of parts of them (domains, arrays, ranges, columns of row types), are not changed, neither here nor on a node.
+ * The hash of a row value depends on the columns of its type. After ALTER TYPE ... ADD ATTRIBUTE
+ * the rows of a table that is distributed by such values would belong to other nodes than those
+ * which have them: nothing would find them by their keys, and a write of single rows would go to
+ * another node's rows. So types of keys, and types of parts of them (domains, arrays, ranges,
+ * columns of row types), are not changed, neither here nor on a node.
  */
 #include "postgres.h"
 
@@ -41,7 +42,8 @@ rf_is_own_table(Oid relid)
 
 	if (get_rel_relkind(relid) != RELKIND_FOREIGN_TABLE)
 		return false;
-	handler = GetForeignDataWrapper(GetForeignServer(GetForeignTable(relid)->serverid)->fdwid)->fdwhandler;
+	handler = GetForeignDataWrapper(GetForeignServer(GetForeignTable(relid)->serverid)->fdwid)
+		->fdwhandler;
 	name = OidIsValid(handler) ? get_func_name(handler) : NULL;
 	return name != NULL && strcmp(name, "rdma_fdw_handler") == 0;
 }
@@ -54,7 +56,8 @@ is_key(Oid relid, AttrNumber attnum)
 
 	if (get_rel_relkind(relid) != RELKIND_FOREIGN_TABLE)
 		return bms_is_member(attnum - FirstLowInvalidHeapAttributeNumber,
-							 get_relation_constraint_attnos(relid, PLACEMENT_CONSTRAINT, true, &constraint));
+							 get_relation_constraint_attnos(relid, PLACEMENT_CONSTRAINT,
+															true, &constraint));
 	if (!rf_is_own_table(relid))
 		return false;
 	distribution = rf_table_distribution(relid);
@@ -71,10 +74,13 @@ refuse(Oid type, Oid relid, AttrNumber attnum)
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-			 errmsg("cannot change columns of type %s", format_type_be(type)),
-			 errdetail("Rows of table \"%s\" are distributed by column \"%s\", whose values would hash to other nodes.",
+			 errmsg("cannot change columns of type %s",
+					format_type_be(type)),
+			 errdetail("Rows of table \"%s\" are distributed by column \"%s\", whose values "
+					   "would hash to other nodes.",
 					   get_rel_name(relid), get_attname(relid, attnum, false)),
-			 errhint("Take the table back with rdma.undistribute_table() first, or distribute it by other columns with rdma.alter_distribution().")));
+			 errhint("Take the table back with rdma.undistribute_table() first, or distribute it "
+					 "by other columns with rdma.alter_distribution().")));
 }
 
 /* ERROR if values of the type, which have some of `changed` in them, are keys. */
@@ -87,8 +93,10 @@ check_uses(Oid type, Oid changed)
 	HeapTuple	tuple;
 
 	check_stack_depth();
-	ScanKeyInit(&keys[0], Anum_pg_depend_refclassid, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(TypeRelationId));
-	ScanKeyInit(&keys[1], Anum_pg_depend_refobjid, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(type));
+	ScanKeyInit(&keys[0], Anum_pg_depend_refclassid, BTEqualStrategyNumber, F_OIDEQ,
+				ObjectIdGetDatum(TypeRelationId));
+	ScanKeyInit(&keys[1], Anum_pg_depend_refobjid, BTEqualStrategyNumber, F_OIDEQ,
+				ObjectIdGetDatum(type));
 	scan = systable_beginscan(depend, DependReferenceIndexId, true, NULL, 2, keys);
 	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
 	{
@@ -109,7 +117,10 @@ check_uses(Oid type, Oid changed)
 	table_close(depend, AccessShareLock);
 }
 
-/* Has the command that runs given the column another type or collation? It has not been seen by the caches yet. */
+/*
+ * Has the command that runs given the column another type or collation? It has not been seen by the
+ * caches yet.
+ */
 static bool
 has_new_type(Oid relid, AttrNumber attnum)
 {
@@ -120,8 +131,10 @@ has_new_type(Oid relid, AttrNumber attnum)
 	HeapTuple	tuple;
 	bool		changed = false;
 
-	ScanKeyInit(&keys[0], Anum_pg_attribute_attrelid, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(relid));
-	ScanKeyInit(&keys[1], Anum_pg_attribute_attnum, BTEqualStrategyNumber, F_INT2EQ, Int16GetDatum(attnum));
+	ScanKeyInit(&keys[0], Anum_pg_attribute_attrelid, BTEqualStrategyNumber, F_OIDEQ,
+				ObjectIdGetDatum(relid));
+	ScanKeyInit(&keys[1], Anum_pg_attribute_attnum, BTEqualStrategyNumber, F_INT2EQ,
+				Int16GetDatum(attnum));
 	scan = systable_beginscan(attribute, AttributeRelidNumIndexId, true, SnapshotSelf, 2, keys);
 	while (HeapTupleIsValid(old) && HeapTupleIsValid(tuple = systable_getnext(scan)))
 	{

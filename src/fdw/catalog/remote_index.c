@@ -83,12 +83,15 @@ describe_indexes(Relation relation, PGresult *result)
 		double		correlation = 0;
 
 		count += NUMBERS_AHEAD;
-		for (next = row; next < rows && strcmp(PQgetvalue(result, next, 0), PQgetvalue(result, row, 0)) == 0; next++)
+		for (next = row;
+			 next < rows && strcmp(PQgetvalue(result, next, 0), PQgetvalue(result, row, 0)) == 0;
+			 next++)
 		{
 			AttrNumber	attno = InvalidAttrNumber;
 
 			if (known && !PQgetisnull(result, next, 2))
 				attno = rf_find_column(relation, PQgetvalue(result, next, 2));
+
 			/*
 			 * columns after an expression, or after a column that is unknown here, are not usable
 			 */
@@ -103,13 +106,16 @@ describe_indexes(Relation relation, PGresult *result)
 			count = first;
 			continue;
 		}
-		numbers[first + NUMBER_UNIQUE] = Float4GetDatum(known && *PQgetvalue(result, row, 1) == 't');
+		numbers[first + NUMBER_UNIQUE] = Float4GetDatum(known &&
+														*PQgetvalue(result, row, 1) == 't');
 		/* 0 if it is not known */
 		(void) rf_answer_double(result, row, 3, -1, 1, &correlation);
 		numbers[first + NUMBER_CORRELATION] = Float4GetDatum(correlation);
 		numbers[first + NUMBER_COLUMNS] = Float4GetDatum(columns);
 	}
-	return count == 0 ? NULL : construct_array(numbers, count, FLOAT4OID, sizeof(float4), true, TYPALIGN_INT);
+	return count == 0 ?
+		NULL :
+		construct_array(numbers, count, FLOAT4OID, sizeof(float4), true, TYPALIGN_INT);
 }
 
 /* NULL: the table is on one node, or has no rows. */
@@ -135,15 +141,17 @@ store_facts(Relation relation, ArrayType *indexes, ArrayType *parts)
 	Oid			relid = RelationGetRelid(relation);
 	Datum		values[Natts_pg_statistic] = {0};
 	bool		nulls[Natts_pg_statistic] = {0};
-	HeapTuple	old = SearchSysCache3(STATRELATTINH, ObjectIdGetDatum(relid), Int16GetDatum(InvalidAttrNumber),
-									  BoolGetDatum(false));
+	HeapTuple	old = SearchSysCache3(STATRELATTINH, ObjectIdGetDatum(relid),
+									  Int16GetDatum(InvalidAttrNumber), BoolGetDatum(false));
 	HeapTuple	tuple;
 
 	values[Anum_pg_statistic_starelid - 1] = ObjectIdGetDatum(relid);
 	values[Anum_pg_statistic_staattnum - 1] = Int16GetDatum(InvalidAttrNumber);
-	values[Anum_pg_statistic_stakind1 - 1] = Int16GetDatum(indexes == NULL ? 0 : STATISTIC_KIND_INDEXES);
+	values[Anum_pg_statistic_stakind1 - 1] = Int16GetDatum(
+														   indexes == NULL ? 0 : STATISTIC_KIND_INDEXES);
 	values[Anum_pg_statistic_stanumbers1 - 1] = PointerGetDatum(indexes);
-	values[Anum_pg_statistic_stakind2 - 1] = Int16GetDatum(parts == NULL ? 0 : STATISTIC_KIND_NODES);
+	values[Anum_pg_statistic_stakind2 - 1] = Int16GetDatum(parts == NULL ? 0 :
+														   STATISTIC_KIND_NODES);
 	values[Anum_pg_statistic_stanumbers2 - 1] = PointerGetDatum(parts);
 	for (int i = 0; i < STATISTIC_NUM_SLOTS; i++)
 	{
@@ -166,8 +174,8 @@ store_facts(Relation relation, ArrayType *indexes, ArrayType *parts)
 }
 
 void
-rf_import_indexes(Relation relation, RfSession *session, const RfTableOptions *opts, const double *node_rows,
-				  int nodes)
+rf_import_indexes(Relation relation, RfSession *session, const RfTableOptions *opts,
+				  const double *node_rows, int nodes)
 {
 	PGresult   *volatile result = NULL;
 	StringInfoData sql;
@@ -176,13 +184,19 @@ rf_import_indexes(Relation relation, RfSession *session, const RfTableOptions *o
 	initStringInfo(&sql);
 	appendStringInfo(&sql,
 					 "SELECT i.indexrelid, i.indisunique, a.attname, s.correlation"
-					 " FROM pg_catalog.pg_index i JOIN pg_catalog.pg_class c ON c.oid = i.indexrelid"
+					 " FROM pg_catalog.pg_index i JOIN pg_catalog.pg_class c ON c.oid = "
+					 "i.indexrelid"
 					 " JOIN pg_catalog.pg_am m ON m.oid = c.relam AND m.amname IN ('btree', 'hash')"
-					 " CROSS JOIN LATERAL pg_catalog.generate_series(0, i.indnkeyatts - 1) AS k(place)"
-					 " LEFT JOIN pg_catalog.pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = i.indkey[k.place]"
-					 " LEFT JOIN pg_catalog.pg_stats s ON s.schemaname = %s AND s.tablename = %s AND s.attname = a.attname"
-					 " AND s.inherited = EXISTS (SELECT FROM pg_catalog.pg_inherits WHERE inhparent = i.indrelid)"
-					 " WHERE i.indrelid = %s::pg_catalog.regclass AND i.indisvalid AND i.indpred IS NULL"
+					 " CROSS JOIN LATERAL pg_catalog.generate_series(0, i.indnkeyatts - 1) AS "
+					 "k(place)"
+					 " LEFT JOIN pg_catalog.pg_attribute a ON a.attrelid = i.indrelid AND a.attnum "
+					 "= i.indkey[k.place]"
+					 " LEFT JOIN pg_catalog.pg_stats s ON s.schemaname = %s AND s.tablename = %s "
+					 "AND s.attname = a.attname"
+					 " AND s.inherited = EXISTS (SELECT FROM pg_catalog.pg_inherits WHERE "
+					 "inhparent = i.indrelid)"
+					 " WHERE i.indrelid = %s::pg_catalog.regclass AND i.indisvalid AND i.indpred "
+					 "IS NULL"
 					 " ORDER BY i.indexrelid, k.place",
 					 quote_literal_cstr(opts->schema_name), quote_literal_cstr(opts->table_name),
 					 quote_literal_cstr(rf_remote_relation_name(opts)));
@@ -205,8 +219,8 @@ rf_import_indexes(Relation relation, RfSession *session, const RfTableOptions *o
 List *
 rf_remote_indexes(Oid relid)
 {
-	HeapTuple	tuple = SearchSysCache3(STATRELATTINH, ObjectIdGetDatum(relid), Int16GetDatum(InvalidAttrNumber),
-										BoolGetDatum(false));
+	HeapTuple	tuple = SearchSysCache3(STATRELATTINH, ObjectIdGetDatum(relid),
+										Int16GetDatum(InvalidAttrNumber), BoolGetDatum(false));
 	List	   *indexes = NIL;
 	AttStatsSlot slot;
 
@@ -238,8 +252,8 @@ rf_remote_indexes(Oid relid)
 double
 rf_largest_part(Oid relid, int nodes)
 {
-	HeapTuple	tuple = SearchSysCache3(STATRELATTINH, ObjectIdGetDatum(relid), Int16GetDatum(InvalidAttrNumber),
-										BoolGetDatum(false));
+	HeapTuple	tuple = SearchSysCache3(STATRELATTINH, ObjectIdGetDatum(relid),
+										Int16GetDatum(InvalidAttrNumber), BoolGetDatum(false));
 	double		largest = 0;
 	AttStatsSlot slot;
 
@@ -266,8 +280,8 @@ is_column(Node *node, Index relid, AttrNumber column)
 }
 
 /*
- * Does the condition compare the column with one value, which does not come from the table itself, or ask whether it
- * is NULL? The latter a hash index cannot answer, but few columns have no other.
+ * Does the condition compare the column with one value, which does not come from the table itself,
+ * or ask whether it is NULL? The latter a hash index cannot answer, but few columns have no other.
  */
 static bool
 is_equality(RestrictInfo *rinfo, Index relid, AttrNumber column)
@@ -275,7 +289,8 @@ is_equality(RestrictInfo *rinfo, Index relid, AttrNumber column)
 	OpExpr	   *op = (OpExpr *) rinfo->clause;
 
 	if (IsA(op, NullTest))
-		return ((NullTest *) op)->nulltesttype == IS_NULL && is_column((Node *) ((NullTest *) op)->arg, relid, column);
+		return ((NullTest *) op)->nulltesttype == IS_NULL &&
+			is_column((Node *) ((NullTest *) op)->arg, relid, column);
 	if (!IsA(op, OpExpr) || list_length(op->args) != 2)
 		return false;
 	for (int side = 0; side < 2; side++)
@@ -313,11 +328,13 @@ index_pages(RfIndex *index, Oid relid, double tuples)
 }
 
 bool
-rf_probe_cost(PlannerInfo *root, RfRelInfo *info, List *clauses, double count, double part, bool sorted,
-			  RfProbeCost *result)
+rf_probe_cost(PlannerInfo *root, RfRelInfo *info, List *clauses, double count, double part,
+			  bool sorted, RfProbeCost *result)
 {
 	RelOptInfo *table = info->rel;
-	double		node_part = info->fragment == NULL || info->fragment->placement == RF_PLACED_EVERYWHERE ? 1 :
+	double		node_part = info->fragment == NULL ||
+		info->fragment->placement == RF_PLACED_EVERYWHERE ?
+		1 :
 		rf_largest_share(info);
 	double		heap_tuples = Max(table->tuples * node_part, 1);
 	bool		found = false;
@@ -348,7 +365,8 @@ rf_probe_cost(PlannerInfo *root, RfRelInfo *info, List *clauses, double count, d
 		if (matched == NIL || (clauses != NIL && probes.count == 0))
 			continue;
 
-		probes.tuples = table->tuples * part * clauselist_selectivity(root, matched, table->relid, JOIN_INNER, NULL);
+		probes.tuples = table->tuples * part *
+			clauselist_selectivity(root, matched, table->relid, JOIN_INNER, NULL);
 		if (index->unique && list_length(matched) == index->column_count)
 			probes.tuples = Min(probes.tuples, 1);
 		probes.tuples = Max(probes.tuples, 0.1);
@@ -364,7 +382,8 @@ rf_probe_cost(PlannerInfo *root, RfRelInfo *info, List *clauses, double count, d
 		probes.seq_page_cost = seq_page_cost;
 
 		probes.index_levels = 1 + (int) ceil(log(Max(probes.index_pages, 1)) / log(256));
-		cost = rf_probe_cost_of_pages(root, &probes, sorted) + cpu_operator_cost * ceil(log2(heap_tuples + 1)) +
+		cost = rf_probe_cost_of_pages(root, &probes, sorted) +
+			cpu_operator_cost * ceil(log2(heap_tuples + 1)) +
 			probes.tuples * (cpu_index_tuple_cost + cpu_operator_cost * list_length(matched) +
 							 cpu_tuple_cost + table->baserestrictcost.per_tuple);
 		if (found && cost >= result->cost)

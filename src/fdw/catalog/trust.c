@@ -321,7 +321,7 @@ rdma_known_type(PG_FUNCTION_ARGS)
 #if PG_VERSION_NUM >= 160000
 											  ,NULL
 #endif
-		);
+	);
 	Oid			typid = LookupTypeNameOid(NULL, parsed, false);
 	int32		typmod;
 	const char *problem = rf_type_problem(getBaseType(typid), false);

@@ -26,7 +26,10 @@ extern char *rf_why_not_shippable(PlannerInfo *root, RelOptInfo *rel, Expr *expr
 /* Does a column of the data node supply the collation of this shippable expression? */
 extern bool rf_is_known_collation(PlannerInfo *root, RelOptInfo *rel, Expr *expr);
 
-/* Do values of this type have the same meaning on every node? Has the data node this function, or operator? */
+/*
+ * Do values of this type have the same meaning on every node? Has the data node this function, or
+ * operator?
+ */
 extern bool rf_is_shippable_type(Oid type, RfRelInfo *info);
 extern bool rf_is_shippable_function(Oid funcid, RfRelInfo *info);
 extern bool rf_is_shippable_operator(Oid opno, RfRelInfo *info);
@@ -90,21 +93,23 @@ typedef struct RfRemoteQuery
 /*
  * conditions: a base relation's WHERE, bare expressions that passed rf_is_shippable_expr(); joins
  * and upper relations have theirs in RfRelInfo, and joins those on keys (key_join_plan.c) beside.
- * locking: text such as "FOR UPDATE", or NULL. for_estimate: parameters become unknown values instead
- * of $n, so that the text can stand after EXPLAIN.
+ * locking: text such as "FOR UPDATE", or NULL. for_estimate: parameters become unknown values
+ * instead of $n, so that the text can stand after EXPLAIN.
  */
-extern RfRemoteQuery *rf_build_query(PlannerInfo *root, RelOptInfo *rel, List *conditions, List *pathkeys,
-									 bool limit, const char *locking, bool for_estimate);
+extern RfRemoteQuery *rf_build_query(PlannerInfo *root, RelOptInfo *rel, List *conditions,
+									 List *pathkeys, bool limit, const char *locking,
+									 bool for_estimate);
 
 /*
- * The same statement for many values of its parameters: "SELECT q.c1, batch.place FROM unnest($1, $2) AS batch(p1,
- * place), LATERAL (...) AS q(c1)". $1 is the array of the values of what is $1 in the statement, $2, after all of them,
- * one of int8, and place is the member of it that is beside the values that the row was found for. NULL: there is no
- * such statement. query: what rf_build_query() made of the other arguments; it moves no rows, and all nodes have the
- * same text. Other values may follow its parameters in the list.
+ * The same statement for many values of its parameters: "SELECT q.c1, batch.place FROM unnest($1,
+ * $2) AS batch(p1, place), LATERAL (...) AS q(c1)". $1 is the array of the values of what is $1 in
+ * the statement, $2, after all of them, one of int8, and place is the member of it that is beside
+ * the values that the row was found for. NULL: there is no such statement. query: what
+ * rf_build_query() made of the other arguments; it moves no rows, and all nodes have the same text.
+ * Other values may follow its parameters in the list.
  */
-extern char *rf_batch_statement(PlannerInfo *root, RelOptInfo *rel, List *conditions, List *pathkeys, bool limit,
-								const RfRemoteQuery *query);
+extern char *rf_batch_statement(PlannerInfo *root, RelOptInfo *rel, List *conditions,
+								List *pathkeys, bool limit, const RfRemoteQuery *query);
 
 /*
  * Prints a shippable expression over one foreign table for a statement that the caller assembles.
@@ -133,8 +138,8 @@ typedef struct RfDirectModify
  * join (TargetEntries): sets sql, params and param_types. False when that table is not inner-joined
  * with the rest.
  */
-extern bool rf_build_join_modify(PlannerInfo *root, RelOptInfo *joinrel, Index target, List *returning,
-								 RfDirectModify *statement);
+extern bool rf_build_join_modify(PlannerInfo *root, RelOptInfo *joinrel, Index target,
+								 List *returning, RfDirectModify *statement);
 
 /*
  * INSERT of the rows of info's relation, its statement's targets, into a foreign table: sets sql,

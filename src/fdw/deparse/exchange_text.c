@@ -76,18 +76,23 @@ append_map(StringInfo buf, RfRelInfo *move)
 		appendStringInfo(buf, "%s%d", i == 0 ? " map=" : ",", buckets->places[i]);
 }
 
-/* The table whose column the expression is, if the rows that move have its values as often as they come; else NULL. */
+/*
+ * The table whose column the expression is, if the rows that move have its values as often as they
+ * come; else NULL.
+ */
 static RelOptInfo *
 table_of(PlannerInfo *root, RfRelInfo *move, Node *expr)
 {
-	return IsA(expr, Var) && bms_is_member(((Var *) expr)->varno, move->rel->relids) && !move->fragment->moved->distinct ?
-		root->simple_rel_array[((Var *) expr)->varno] : NULL;
+	return IsA(expr, Var) && bms_is_member(((Var *) expr)->varno, move->rel->relids) &&
+		!move->fragment->moved->distinct ?
+		root->simple_rel_array[((Var *) expr)->varno] :
+		NULL;
 }
 
 /*
- * The number of distinct values of an expression in the rows that move. Of a table's rows joins leave some: core
- * takes all of its values to be among them, if there are as many rows. As with conditions on the table itself,
- * some of its values have lost all of their rows.
+ * The number of distinct values of an expression in the rows that move. Of a table's rows joins
+ * leave some: core takes all of its values to be among them, if there are as many rows. As with
+ * conditions on the table itself, some of its values have lost all of their rows.
  */
 static double
 distinct_values(PlannerInfo *root, RfRelInfo *move, Node *expr)
@@ -102,7 +107,10 @@ distinct_values(PlannerInfo *root, RfRelInfo *move, Node *expr)
 	return values * (1 - pow(1 - moved / table->rows, table->rows / values));
 }
 
-/* How many values a table's column has, whatever conditions and joins leave of them; 0: no column of a table, or not known. */
+/*
+ * How many values a table's column has, whatever conditions and joins leave of them; 0: no column
+ * of a table, or not known.
+ */
 static double
 table_values(PlannerInfo *root, RfRelInfo *move, Node *expr)
 {
@@ -122,11 +130,12 @@ table_values(PlannerInfo *root, RfRelInfo *move, Node *expr)
 /*
  * The number of distinct values per column that the remote planner may expect in one node's rows.
  *
- * It counts on them in two ways. To an inner join they are the values that rows may have: with those of a few rows that
- * are left it expects too many rows if it does not know of the other side's either, as ANALYZE finds too few values where
- * equal ones lie together. To a semi or anti join they are the values that are there, on its inner side no more than rows.
- * So where the table has many more than rows are left it is the table's. On the outer side, which seldom moves, that join
- * expects the table's, too, however few are left.
+ * It counts on them in two ways. To an inner join they are the values that rows may have: with
+ * those of a few rows that are left it expects too many rows if it does not know of the other
+ * side's either, as ANALYZE finds too few values where equal ones lie together. To a semi or anti
+ * join they are the values that are there, on its inner side no more than rows. So where the table
+ * has many more than rows are left it is the table's. On the outer side, which seldom moves, that
+ * join expects the table's, too, however few are left.
  */
 static void
 append_distinct(StringInfo buf, PlannerInfo *root, RfRelInfo *move, List *columns, double rows)
@@ -140,7 +149,8 @@ append_distinct(StringInfo buf, PlannerInfo *root, RfRelInfo *move, List *column
 
 		if (!IsA(expr, Aggref) && !IsA(expr, Const))
 		{
-			bool		divided = !move->fragment->replicate && list_member(move->fragment->move_keys, expr);
+			bool		divided = !move->fragment->replicate &&
+				list_member(move->fragment->move_keys, expr);
 			double		share = divided ? rf_node_share(move) : 1;
 			double		values = table_values(root, move, expr) * share;
 
@@ -171,7 +181,9 @@ sending_nodes(RfRelInfo *moved)
 {
 	List	   *places = nodes_of(moved);
 
-	return moved->fragment->placement == RF_PLACED_EVERYWHERE ? list_make1_int(linitial_int(places)) : places;
+	return moved->fragment->placement == RF_PLACED_EVERYWHERE ?
+		list_make1_int(linitial_int(places)) :
+		places;
 }
 
 /* The number of the exchange that it is filtered by, which is in the statement already; 0: none. */
@@ -209,15 +221,18 @@ describe_exchange(BuildContext *inner, RfRelInfo *move, int filter)
 		{
 			RangeTblEntry *rte = planner_rt_fetch(var->varno, inner->root);
 
-			appendStringInfoString(&buf, quote_identifier(rte->rtekind == RTE_RELATION ?
-														  get_attname(rte->relid, var->varattno, false) :
-														  get_rte_attribute_name(rte, var->varattno)));
+			appendStringInfoString(
+								   &buf,
+								   quote_identifier(rte->rtekind == RTE_RELATION ?
+													get_attname(rte->relid, var->varattno, false) :
+													get_rte_attribute_name(rte, var->varattno)));
 		}
 		else
 			appendStringInfoString(&buf, rf_print_in_statement((Node *) var, inner));
 	}
 	if (fragment->heavy != NULL)
-		appendStringInfoString(&buf, fragment->spread ? ", heavy keys spread" : ", heavy keys broadcast");
+		appendStringInfoString(&buf,
+							   fragment->spread ? ", heavy keys spread" : ", heavy keys broadcast");
 	if (filter > 0)
 		appendStringInfo(&buf, ", filtered by exchange %d", filter);
 	return buf.data;
@@ -226,10 +241,12 @@ describe_exchange(BuildContext *inner, RfRelInfo *move, int filter)
 /* An exchange whose rows may be needed in several places. */
 typedef struct ReadableExchange
 {
-	const char *movement;		/* how they move: what rdma.exchange() is told but numbers and estimates */
+	const char *movement;		/* how they move: what rdma.exchange() is told but numbers and
+								 * estimates */
 	const char *statement;
 	const char *columns;
-	List	   *from;			/* nodes, which other servers with the same tables may have others of */
+	List	   *from;			/* nodes, which other servers with the same tables may have others
+								 * of */
 	List	   *to;
 	int			number;
 	int			readers;
@@ -247,8 +264,10 @@ find_readable(const List *readable, const ReadableExchange *wanted)
 	{
 		ReadableExchange *other = (ReadableExchange *) lfirst(lc);
 
-		if (strcmp(other->statement, wanted->statement) == 0 && strcmp(other->movement, wanted->movement) == 0 &&
-			strcmp(other->columns, wanted->columns) == 0 && equal(other->from, wanted->from) && equal(other->to, wanted->to))
+		if (strcmp(other->statement, wanted->statement) == 0 &&
+			strcmp(other->movement, wanted->movement) == 0 &&
+			strcmp(other->columns, wanted->columns) == 0 && equal(other->from, wanted->from) &&
+			equal(other->to, wanted->to))
 			return other;
 	}
 	return NULL;
@@ -264,8 +283,8 @@ read_other(TableRef *table, ReadableExchange *other, const char *spec, const cha
 	strVal(other->description) = psprintf("%s, %d readers", other->described, other->readers);
 	table->exchange = other->number;
 	table->name = psprintf("x%d_%d", other->number, other->readers);
-	table->item = psprintf("rdma.exchange('number=%d %s reader=%d', '') AS %s(%s)", other->number, spec, other->readers,
-						   table->name, columns);
+	table->item = psprintf("rdma.exchange('number=%d %s reader=%d', '') AS %s(%s)", other->number,
+						   spec, other->readers, table->name, columns);
 	return true;
 }
 
@@ -314,9 +333,9 @@ print_moved(StringInfo buf, BuildContext *inner, RfRelInfo *moved, List *columns
  * parameters have the same numbers, and the columns that it returns. An inner exchange has a lower
  * number than the one around it; rdma.exchange() depends on that.
  *
- * Where the statement needs the same rows in another place, in the same way, they move once, and that
- * place reads the rows of the first exchange, without a query. A statement has no exchange twice, so
- * these are statements without exchanges inside.
+ * Where the statement needs the same rows in another place, in the same way, they move once, and
+ * that place reads the rows of the first exchange, without a query. A statement has no exchange
+ * twice, so these are statements without exchanges inside.
  */
 void
 rf_add_exchange(BuildContext *cxt, RfRelInfo *move)
@@ -326,7 +345,11 @@ rf_add_exchange(BuildContext *cxt, RfRelInfo *move)
 	RfRelInfo  *scan = moved->scan ? moved->scan : moved;
 	BuildContext inner = rf_open_inner(cxt, cxt->root, scan->rel->relids);
 	TableRef   *table = palloc0(sizeof(TableRef));
-	/* without a filter, which may come too late: a plan made for too few rows can be the worst of all */
+
+	/*
+	 * without a filter, which may come too late: a plan made for too few rows can be the worst of
+	 * all
+	 */
 	double		rows = moved->retrieved_rows * rf_node_share(move);
 	StringInfoData keys;
 	StringInfoData statement;
@@ -353,9 +376,11 @@ rf_add_exchange(BuildContext *cxt, RfRelInfo *move)
 	initStringInfo(&places);
 	append_map(&places, move);
 	if (fragment->heavy != NULL)
-		appendStringInfo(&places, " heavy=%s:%s", fragment->spread ? "spread" : "broadcast", fragment->heavy);
+		appendStringInfo(&places, " heavy=%s:%s", fragment->spread ? "spread" : "broadcast",
+						 fragment->heavy);
 	initStringInfo(&spec);
-	appendStringInfo(&spec, "kind=%s%s rows=%.0f", fragment->replicate ? "replicate" : "repartition", keys.data, Max(rows, 1));
+	appendStringInfo(&spec, "kind=%s%s rows=%.0f",
+					 fragment->replicate ? "replicate" : "repartition", keys.data, Max(rows, 1));
 	append_distinct(&spec, cxt->root, move, table->exprs, rows);
 	appendStringInfoString(&spec, places.data);
 	if (filter > 0)
@@ -371,7 +396,8 @@ rf_add_exchange(BuildContext *cxt, RfRelInfo *move)
 	cxt->tables = lappend(cxt->tables, table);
 	cxt->moves = inner.moves = lappend(inner.moves, table);
 	cxt->items = true;
-	if (may_share && read_other(table, find_readable(inner.readable, wanted), spec.data, wanted->columns))
+	if (may_share &&
+		read_other(table, find_readable(inner.readable, wanted), spec.data, wanted->columns))
 		return;
 
 	wanted->number = list_length(inner.exchanges) + 1;
@@ -381,17 +407,20 @@ rf_add_exchange(BuildContext *cxt, RfRelInfo *move)
 	table->name = psprintf("x%d", wanted->number);
 	table->exchange = wanted->number;
 	quoted = quote_statement(table->name, statement.data);
-	table->item = psprintf("rdma.exchange('number=%d %s', %s) AS %s(%s)", wanted->number, spec.data, quoted,
-						   table->name, wanted->columns);
+	table->item = psprintf("rdma.exchange('number=%d %s', %s) AS %s(%s)", wanted->number, spec.data,
+						   quoted, table->name, wanted->columns);
 	rf_close_inner(cxt, &inner);
-	cxt->exchanges = lappend(cxt->exchanges,
-							 list_make5(makeString(fragment->replicate ? "replicate" : "repartition"),
+	cxt->exchanges = lappend(
+							 cxt->exchanges,
+							 list_make5(makeString(fragment->replicate ? "replicate" :
+												   "repartition"),
 										makeFloat(psprintf("%.1f", move->retrieved_rows)),
 										wanted->description, wanted->from, wanted->to));
 	if (may_share)
 		cxt->readable = lappend(cxt->readable, wanted);
 	if (fragment->computed && !moved->fragment->computed)
-		cxt->leaving = lappend(cxt->leaving, list_make2(makeString(table->item), makeString(quoted)));
+		cxt->leaving = lappend(cxt->leaving,
+							   list_make2(makeString(table->item), makeString(quoted)));
 }
 
 /* A node that runs it does not receive rows, so it has none of these items either. */

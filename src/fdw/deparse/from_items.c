@@ -194,7 +194,8 @@ add_subselect(BuildContext *cxt, RfRelInfo *info)
 }
 
 /*
- * "unnest($1, $2) l3(c1, c2)". The data node is told the types of the parameters, and so knows those of the columns.
+ * "unnest($1, $2) l3(c1, c2)". The data node is told the types of the parameters, and so knows
+ * those of the columns.
  */
 static void
 add_local_rows(BuildContext *cxt, RfRelInfo *info)
@@ -223,7 +224,8 @@ add_local_rows(BuildContext *cxt, RfRelInfo *info)
 		values->location = -1;
 		table->exprs = lappend(table->exprs, var);
 		table->colnames = lappend(table->colnames, makeString(name));
-		appendStringInfo(&item, "%s%s", item.len == 0 ? "unnest(" : ", ", rf_print_in_statement((Node *) values, cxt));
+		appendStringInfo(&item, "%s%s", item.len == 0 ? "unnest(" : ", ",
+						 rf_print_in_statement((Node *) values, cxt));
 		appendStringInfo(&names, "%s%s", names.len == 0 ? "" : ", ", name);
 	}
 	table->item = psprintf("%s) %s(%s)", item.data, table->name, names.data);
@@ -347,7 +349,8 @@ table_column(PlannerInfo *root, Index relid, AttrNumber attno)
 	Oid			collation = InvalidOid;
 
 	if (attno != SelfItemPointerAttributeNumber)
-		get_atttypetypmodcoll(planner_rt_fetch(relid, root)->relid, attno, &type, &typmod, &collation);
+		get_atttypetypmodcoll(planner_rt_fetch(relid, root)->relid, attno, &type, &typmod,
+							  &collation);
 	return (Expr *) makeVar(relid, attno, type, typmod, collation, 0);
 }
 
@@ -355,7 +358,7 @@ table_column(PlannerInfo *root, Index relid, AttrNumber attno)
 static List *
 add_row(PlannerInfo *root, List *columns, Index relid)
 {
-	Relation	rel = table_open(planner_rt_fetch(relid, root)->relid, NoLock);	/* locked by the planner */
+	Relation	rel = table_open(planner_rt_fetch(relid, root)->relid, NoLock); /* locked by the planner */
 	ListCell   *lc;
 
 	foreach(lc, rf_all_columns(rel))
@@ -380,7 +383,8 @@ plain_columns(PlannerInfo *root, RfRelInfo *info)
 
 		if (tle->resjunk)
 			continue;
-		if (IsA(var, Var) && var->varattno == 0 && bms_is_member(var->varno, root->all_result_relids))
+		if (IsA(var, Var) && var->varattno == 0 &&
+			bms_is_member(var->varno, root->all_result_relids))
 			columns = add_row(root, columns, var->varno);
 		else
 			columns = list_append_unique(columns, var);
@@ -397,7 +401,8 @@ plain_columns(PlannerInfo *root, RfRelInfo *info)
 		else if (attno != 0)
 			columns = list_append_unique(columns, table_column(root, relid, attno));
 		else
-			columns = lappend(columns, makeWholeRowVar(planner_rt_fetch(relid, root), relid, 0, false));
+			columns = lappend(columns,
+							  makeWholeRowVar(planner_rt_fetch(relid, root), relid, 0, false));
 	}
 	return columns;
 }

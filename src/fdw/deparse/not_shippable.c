@@ -73,8 +73,10 @@ describe_function(Oid funcid, const char *name, bool known)
 			return psprintf("%s depends on the session", name);
 		default:
 			if (!known)
-				return psprintf("%s is not known to be the same there (option \"extensions\")", name);
-			return psprintf("%s has a collation or a type that may mean something else there", name);
+				return psprintf("%s is not known to be the same there (option \"extensions\")",
+								name);
+			return psprintf("%s has a collation or a type that may mean something else there",
+							name);
 	}
 }
 
@@ -104,14 +106,16 @@ rf_why_not_shippable(PlannerInfo *root, RelOptInfo *rel, Expr *expr)
 			{
 				OpExpr	   *op = (OpExpr *) cxt.found;
 
-				return describe_function(get_opcode(op->opno), psprintf("operator %s", format_operator(op->opno)),
+				return describe_function(get_opcode(op->opno),
+										 psprintf("operator %s", format_operator(op->opno)),
 										 rf_is_shippable_operator(op->opno, info));
 			}
 		case T_ScalarArrayOpExpr:
 			{
 				Oid			opno = ((ScalarArrayOpExpr *) cxt.found)->opno;
 
-				return describe_function(get_opcode(opno), psprintf("operator %s", format_operator(opno)),
+				return describe_function(get_opcode(opno),
+										 psprintf("operator %s", format_operator(opno)),
 										 rf_is_shippable_operator(opno, info));
 			}
 		case T_SubPlan:

@@ -77,8 +77,10 @@ version_is_ours(Oid userid, Oid serverid)
 {
 	RfSession  *session;
 
-	if (!SearchSysCacheExists2(USERMAPPINGUSERSERVER, ObjectIdGetDatum(userid), ObjectIdGetDatum(serverid)) &&
-		!SearchSysCacheExists2(USERMAPPINGUSERSERVER, ObjectIdGetDatum(InvalidOid), ObjectIdGetDatum(serverid)))
+	if (!SearchSysCacheExists2(USERMAPPINGUSERSERVER, ObjectIdGetDatum(userid),
+							   ObjectIdGetDatum(serverid)) &&
+		!SearchSysCacheExists2(USERMAPPINGUSERSERVER, ObjectIdGetDatum(InvalidOid),
+							   ObjectIdGetDatum(serverid)))
 		return false;
 	session = rf_session_get(GetUserMapping(userid, serverid), false);
 	return rf_session_server_version(session) / 10000 == PG_VERSION_NUM / 10000;
@@ -91,7 +93,8 @@ version_is_ours(Oid userid, Oid serverid)
 static bool
 states_are_ours(PlannerInfo *root, RfRelInfo *info)
 {
-	List	   *servers = info->nodes != NIL ? info->members : list_make1_oid(info->server->serverid);
+	List	   *servers = info->nodes != NIL ? info->members :
+		list_make1_oid(info->server->serverid);
 	Oid			userid;
 	ListCell   *lc;
 
@@ -112,8 +115,8 @@ rf_partial_agg_is_shippable(PlannerInfo *root, RfRelInfo *info, Aggref *agg)
 {
 	Oid			deserialfn;
 
-	if (agg->aggsplit != AGGSPLIT_INITIAL_SERIAL || agg->aggdistinct != NIL || agg->aggorder != NIL ||
-		AGGKIND_IS_ORDERED_SET(agg->aggkind))
+	if (agg->aggsplit != AGGSPLIT_INITIAL_SERIAL || agg->aggdistinct != NIL ||
+		agg->aggorder != NIL || AGGKIND_IS_ORDERED_SET(agg->aggkind))
 		return false;
 	if (result_is_state(agg->aggfnoid, &deserialfn))
 		return true;
@@ -123,9 +126,10 @@ rf_partial_agg_is_shippable(PlannerInfo *root, RfRelInfo *info, Aggref *agg)
 }
 
 /*
- * The columns may have other types on the node, whose aggregates have other states and other orders.
- * The node's parser drops a cast to the type that they have. min() and max() of numbers need none:
- * all types of numbers have one order, and a node finds them by an index on a column of its type.
+ * The columns may have other types on the node, whose aggregates have other states and other
+ * orders. The node's parser drops a cast to the type that they have. min() and max() of numbers
+ * need none: all types of numbers have one order, and a node finds them by an index on a column of
+ * its type.
  */
 static void
 cast_arguments(Aggref *agg)
@@ -148,7 +152,8 @@ cast_arguments(Aggref *agg)
 			(ordered && TypeCategory(type) == TYPCATEGORY_NUMERIC) ||
 			(IsPolymorphicType(declared[place]) && type >= FirstGenbkiObjectId))
 			continue;
-		tle->expr = (Expr *) makeRelabelType((Expr *) arg, type, -1, exprCollation(arg), COERCE_EXPLICIT_CAST);
+		tle->expr = (Expr *) makeRelabelType((Expr *) arg, type, -1, exprCollation(arg),
+											 COERCE_EXPLICIT_CAST);
 	}
 	pfree(declared);
 }
@@ -170,7 +175,8 @@ rf_partial_agg_expr(Aggref *agg)
 	/*
 	 * the result's type does not matter: nothing examines it before the data node parses the text
 	 */
-	marker = LookupFuncName(list_make2(makeString("rdma"), makeString("partialize")), 2, types, false);
+	marker = LookupFuncName(list_make2(makeString("rdma"), makeString("partialize")), 2, types,
+							false);
 	type = (Expr *) makeNullConst(agg->aggtype, -1, agg->aggcollid);
 	return (Expr *) makeFuncExpr(marker, agg->aggtype, list_make2(whole, type), agg->aggcollid,
 								 agg->inputcollid, COERCE_EXPLICIT_CALL);

@@ -53,9 +53,11 @@ print_whole_row(Var *var, BuildContext *cxt)
 
 		if (att->attisdropped)
 			continue;
-		appendStringInfo(&buf, "%s%s", first ? "" : ", ",
-						 rf_print_in_statement((Node *) makeVar(var->varno, attno, att->atttypid, att->atttypmod,
-																att->attcollation, 0), cxt));
+		appendStringInfo(
+						 &buf, "%s%s", first ? "" : ", ",
+						 rf_print_in_statement((Node *) makeVar(var->varno, attno, att->atttypid,
+																att->atttypmod, att->attcollation, 0),
+											   cxt));
 		first = false;
 	}
 	table_close(table, NoLock);
@@ -70,7 +72,8 @@ print_whole_row(Var *var, BuildContext *cxt)
 static char *
 print_column(Node *expr, BuildContext *cxt, RfRelInfo *info)
 {
-	bool		hidden = IsA(expr, Var) && bms_is_member(((Var *) expr)->varno, info->hidden_relids);
+	bool		hidden = IsA(expr, Var) &&
+		bms_is_member(((Var *) expr)->varno, info->hidden_relids);
 	TableRef   *item = IsA(expr, Var) ? rf_item_of(cxt, ((Var *) expr)->varno) : NULL;
 
 	/* the result of a FROM item is a column, whatever it was inside, except inside EXISTS */
@@ -220,7 +223,8 @@ exists_condition(RfRelInfo *info, const char *inner, List *conds)
 	StringInfoData text;
 
 	initStringInfo(&text);
-	appendStringInfo(&text, "%s (SELECT FROM %s", info->jointype == JOIN_SEMI ? "EXISTS" : "NOT EXISTS", inner);
+	appendStringInfo(&text, "%s (SELECT FROM %s",
+					 info->jointype == JOIN_SEMI ? "EXISTS" : "NOT EXISTS", inner);
 	append_conditions(&text, " WHERE ", conds);
 	appendStringInfoChar(&text, ')');
 	return text.data;
@@ -264,7 +268,8 @@ append_join(StringInfo buf, BuildContext *cxt, RfRelInfo *info, bool closed, Lis
 			{
 				appendStringInfoString(buf, outer.data);
 				*conds = list_concat(*conds, outer_conds);
-				*conds = lappend(*conds, exists_condition(info, inner.data, list_concat(on, inner_conds)));
+				*conds = lappend(*conds,
+								 exists_condition(info, inner.data, list_concat(on, inner_conds)));
 				*conds = list_concat(*conds, own);
 				return;
 			}
@@ -503,7 +508,8 @@ append_limit_value(StringInfo buf, const char *word, Node *value, BuildContext *
 	if (is_null(value))
 		return;
 	if (IsA(value, Const))
-		appendStringInfo(buf, " %s " INT64_FORMAT, word, DatumGetInt64(((Const *) value)->constvalue));
+		appendStringInfo(buf, " %s " INT64_FORMAT, word,
+						 DatumGetInt64(((Const *) value)->constvalue));
 	else
 		appendStringInfo(buf, " %s %s", word, rf_print_in_statement(value, cxt));
 }
@@ -522,8 +528,9 @@ append_limit_sum(StringInfo buf, Node *count, Node *offset, BuildContext *cxt)
 		return;
 	}
 	/* LEAST passes over NULL, which is no limit, too */
-	appendStringInfo(buf, " LIMIT LEAST((%s)::numeric + (%s), " INT64_FORMAT ")::bigint", rf_print_in_statement(count, cxt),
-					 rf_print_in_statement(offset, cxt), PG_INT64_MAX);
+	appendStringInfo(buf, " LIMIT LEAST((%s)::numeric + (%s), " INT64_FORMAT ")::bigint",
+					 rf_print_in_statement(count, cxt), rf_print_in_statement(offset, cxt),
+					 PG_INT64_MAX);
 }
 
 /*
@@ -552,7 +559,8 @@ append_limit(StringInfo buf, BuildContext *cxt, RfRelInfo *info)
 static bool
 has_subselects(BuildContext *cxt, RfRelInfo *info, List *columns, List *conditions, List *sorted)
 {
-	return contain_subplans((Node *) columns) || contain_subplans((Node *) rf_bare_clauses(conditions)) ||
+	return contain_subplans((Node *) columns) ||
+		contain_subplans((Node *) rf_bare_clauses(conditions)) ||
 		contain_subplans((Node *) info->having) || contain_subplans((Node *) sorted) ||
 		(info->scan != NULL && contain_subplans((Node *) cxt->root->processed_tlist));
 }
@@ -593,7 +601,7 @@ append_set_operation(StringInfo buf, BuildContext *cxt, RfRelInfo *info, List *p
 /* The statement of a relation, or one with these columns instead of its own. */
 void
 rf_append_statement(StringInfo buf, BuildContext *cxt, RfRelInfo *info, List *columns,
-				 List *conditions, List *pathkeys, bool limit)
+					List *conditions, List *pathkeys, bool limit)
 {
 	RfRelInfo  *scan = info->scan ? info->scan : info;
 	List	   *conds = NIL;
@@ -628,16 +636,19 @@ rf_append_statement(StringInfo buf, BuildContext *cxt, RfRelInfo *info, List *co
 			continue;
 		}
 		if (!cxt->qualified && !cxt->items && IsA(var, Var))
-			appendStringInfoString(buf, quote_identifier(rf_remote_column(rf_statement_table(cxt->root, var->varno),
-																	   var->varattno)));
+			appendStringInfoString(
+								   buf, quote_identifier(rf_remote_column(
+																		  rf_statement_table(cxt->root, var->varno), var->varattno)));
 		else
 			appendStringInfoString(buf, print_column((Node *) var, cxt, info));
+
 		/*
-		 * printed without its implicit cast, the expression would have another type, in which other
-		 * values may be equal
+		 * printed without its implicit cast, the expression would have another type, in which
+		 * other values may be equal
 		 */
 		if (strip_implicit_coercions((Node *) var) != (Node *) var &&
-			(cxt->typed || exprType(strip_implicit_coercions((Node *) var)) != exprType((Node *) var)))
+			(cxt->typed ||
+			 exprType(strip_implicit_coercions((Node *) var)) != exprType((Node *) var)))
 			appendStringInfo(buf, "::%s", format_type_with_typemod(exprType((Node *) var),
 																   exprTypmod((Node *) var)));
 	}
@@ -679,6 +690,7 @@ static List *
 base_columns(PlannerInfo *root, RelOptInfo *rel, List **retrieved_attrs)
 {
 	RfRelInfo  *info = (RfRelInfo *) rel->fdw_private;
+
 	/* Planner or executor hold a lock already */
 	Relation	table = table_open(planner_rt_fetch(rel->relid, root)->relid, NoLock);
 	TupleDesc	desc = RelationGetDescr(table);
@@ -693,7 +705,8 @@ base_columns(PlannerInfo *root, RelOptInfo *rel, List **retrieved_attrs)
 	{
 		if (TupleDescAttr(desc, attno - 1)->attisdropped)
 			continue;
-		if (whole_row || bms_is_member(attno - FirstLowInvalidHeapAttributeNumber, info->attrs_used))
+		if (whole_row ||
+			bms_is_member(attno - FirstLowInvalidHeapAttributeNumber, info->attrs_used))
 			*retrieved_attrs = lappend_int(*retrieved_attrs, attno);
 	}
 	if (bms_is_member(ctid - FirstLowInvalidHeapAttributeNumber, info->attrs_used))
@@ -884,7 +897,8 @@ rf_build_join_modify(PlannerInfo *root, RelOptInfo *joinrel, Index target, List 
 	cxt.writes = true;
 	rf_add_items(&cxt, (RfRelInfo *) joinrel->fdw_private);
 	initStringInfo(&buf);
-	appendStringInfo(&buf, "%s %s r%u", update ? "UPDATE" : "DELETE FROM", info->relation_name, target);
+	appendStringInfo(&buf, "%s %s r%u", update ? "UPDATE" : "DELETE FROM", info->relation_name,
+					 target);
 	forboth(lc, statement->targets, lc2, statement->target_attrs)
 		appendStringInfo(&buf, "%s%s = %s", lc == list_head(statement->targets) ? " SET " : ", ",
 						 quote_identifier(rf_column_name(relid, lfirst_int(lc2))),
@@ -910,8 +924,8 @@ rf_build_join_modify(PlannerInfo *root, RelOptInfo *joinrel, Index target, List 
 }
 
 /*
- * What exchanges run is a literal in the statement around them, which so knows neither a parameter that
- * is used only there, nor its type. A query that nothing reads names them.
+ * What exchanges run is a literal in the statement around them, which so knows neither a parameter
+ * that is used only there, nor its type. A query that nothing reads names them.
  */
 static char *
 declare_parameters(BuildContext *cxt)
@@ -925,7 +939,8 @@ declare_parameters(BuildContext *cxt)
 		int			number = foreach_current_index(lc) + 1;
 
 		if (!bms_is_member(number, cxt->assigned_params))
-			appendStringInfo(&buf, "%s($%d)::%s", buf.len == 0 ? "WITH parameters AS (SELECT " : ", ", number,
+			appendStringInfo(&buf, "%s($%d)::%s",
+							 buf.len == 0 ? "WITH parameters AS (SELECT " : ", ", number,
 							 format_type_be(lfirst_oid(lc)));
 	}
 	if (buf.len > 0)

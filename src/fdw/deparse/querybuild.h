@@ -22,7 +22,8 @@
 typedef struct TableRef
 {
 	Index		relid;			/* its range table index in the query; 0: an item */
-	PlannerInfo *root;			/* the query or sub-select; NULL: an item of one that was printed before */
+	PlannerInfo *root;			/* the query or sub-select; NULL: an item of one that was printed
+								 * before */
 	Oid			foreigntableid; /* InvalidOid: columns are named c1, c2, ... */
 	char	   *name;			/* in the statement */
 	List	   *colnames;		/* remote column names so far, String */
@@ -53,7 +54,8 @@ typedef struct BuildContext
 	bool		typed;			/* columns must have the types that they have here */
 	bool		assigned;		/* INSERT assigns the columns of the outermost SELECT */
 	bool		writes;			/* the data node is not told the types of parameters: they are cast */
-	bool		batched;		/* the statement runs for many values of its parameters, see rf_batch_statement() */
+	bool		batched;		/* the statement runs for many values of its parameters, see
+								 * rf_batch_statement() */
 	bool		unbatched;		/* but cannot */
 	struct BuildContext *outer; /* of a sub-select: the one around it, keeps the rest */
 	SubPlan    *subplan;		/* of a sub-select */
@@ -61,12 +63,14 @@ typedef struct BuildContext
 	List	   *subselects;		/* texts of those in the expression that is being printed */
 	List	   *tables;			/* TableRefs; the made-up range table */
 	List	   *exchanges;		/* RF_NODES_EXCHANGES so far, those inside of others first */
-	List	   *readable;		/* those that other places of the statement may read, too: see exchange_text.c */
+	List	   *readable;		/* those that other places of the statement may read, too: see
+								 * exchange_text.c */
 	List	   *moves;			/* the moved rows of all of them, of all contexts, TableRefs */
 	List	   *leaving;		/* those to compute nodes: FROM item and quoted query, Strings */
 	List	   *params;			/* expressions whose values become $1, $2, ... */
 	List	   *param_types;
-	Bitmapset  *assigned_params;	/* numbers of those without a type here: what they are assigned to gives it */
+	Bitmapset  *assigned_params;	/* numbers of those without a type here: what they are assigned
+									 * to gives it */
 } BuildContext;
 
 /*
@@ -76,8 +80,8 @@ typedef struct BuildContext
 extern char *rf_print_in_statement(Node *expr, BuildContext *cxt);
 
 /*
- * Prints what UPDATE assigns to a column. A value from here alone becomes a parameter without a type:
- * the data node's column, which may be an enum that is text here, gives it its own.
+ * Prints what UPDATE assigns to a column. A value from here alone becomes a parameter without a
+ * type: the data node's column, which may be an enum that is text here, gives it its own.
  */
 extern char *rf_print_assigned(Node *expr, BuildContext *cxt);
 
@@ -91,7 +95,10 @@ extern Oid	rf_statement_table(PlannerInfo *root, Index relid);
 extern void rf_append_statement(StringInfo buf, BuildContext *cxt, RfRelInfo *info, List *columns,
 								List *conditions, List *pathkeys, bool limit);
 
-/* The columns of a relation's statement, as expressions; fills retrieved_attrs (RF_SCAN_ATTRS), in the same order. */
+/*
+ * The columns of a relation's statement, as expressions; fills retrieved_attrs (RF_SCAN_ATTRS), in
+ * the same order.
+ */
 extern List *rf_statement_columns(PlannerInfo *root, RelOptInfo *rel, List **retrieved_attrs);
 
 /*
@@ -105,8 +112,8 @@ extern TableRef *rf_item_of(BuildContext *cxt, Index relid);
 extern AttrNumber rf_item_column(TableRef *table, Expr *column);
 
 /*
- * A sub-select is printed for each place where the statement has it, as for a column and in ORDER BY. The
- * next one has items of its own.
+ * A sub-select is printed for each place where the statement has it, as for a column and in ORDER
+ * BY. The next one has items of its own.
  */
 extern void rf_forget_items(BuildContext *cxt, PlannerInfo *root);
 

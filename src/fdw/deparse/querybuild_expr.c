@@ -61,7 +61,8 @@ rf_remote_column(Oid relid, AttrNumber attno)
 char *
 rf_statement_table_name(BuildContext *cxt, Index relid)
 {
-	return cxt->outer == NULL ? psprintf("r%u", relid) : psprintf("s%d_r%u", cxt->subplan->plan_id, relid);
+	return cxt->outer == NULL ? psprintf("r%u", relid) :
+		psprintf("s%d_r%u", cxt->subplan->plan_id, relid);
 }
 
 /* The foreign table of a relation, or InvalidOid for a SELECT. */
@@ -272,10 +273,14 @@ subselect_mark(BuildContext *cxt, Node *subplan, char *text)
 {
 	cxt = rf_whole_context(cxt);
 	cxt->subselects = lappend(cxt->subselects, text);
-	return (Node *) external_param(subplan, FIRST_SUBSELECT_MARK + list_length(cxt->subselects) - 1);
+	return (Node *) external_param(subplan,
+								   FIRST_SUBSELECT_MARK + list_length(cxt->subselects) - 1);
 }
 
-/* A value that is not known there: a parameter, or a column of those that the statement gets many values of. */
+/*
+ * A value that is not known there: a parameter, or a column of those that the statement gets many
+ * values of.
+ */
 static Node *
 value_from_here(BuildContext *cxt, Node *node)
 {
@@ -288,19 +293,22 @@ value_from_here(BuildContext *cxt, Node *node)
 	param = (Node *) external_param(node, number);
 	if (!top->writes)
 		return param;
-	return (Node *) makeRelabelType((Expr *) param, exprType(node), -1, exprCollation(node), COERCE_EXPLICIT_CAST);
+	return (Node *) makeRelabelType((Expr *) param, exprType(node), -1, exprCollation(node),
+									COERCE_EXPLICIT_CAST);
 }
 
 static bool
 is_column_printed(Node *node, void *context)
 {
-	return node != NULL && (IsA(node, Var) || expression_tree_walker(node, is_column_printed, context));
+	return node != NULL &&
+		(IsA(node, Var) || expression_tree_walker(node, is_column_printed, context));
 }
 
 static bool
 is_mark_printed(Node *node, void *context)
 {
-	return node != NULL && (IsA(node, Param) || expression_tree_walker(node, is_mark_printed, context));
+	return node != NULL &&
+		(IsA(node, Param) || expression_tree_walker(node, is_mark_printed, context));
 }
 
 /*
@@ -466,7 +474,8 @@ open_literals(List *args, Oid opno, bool any_element, BuildContext *cxt)
 		return args;
 	getTypeOutputInfo(literal->consttype, &output, &is_varlena);
 	bare = makeConst(UNKNOWNOID, -1, InvalidOid, -2,
-					 CStringGetDatum(OidOutputFunctionCall(output, literal->constvalue)), false, false);
+					 CStringGetDatum(OidOutputFunctionCall(output, literal->constvalue)), false,
+					 false);
 	return place == 0 ? list_make2(bare, column) : list_make2(column, bare);
 }
 
@@ -477,8 +486,10 @@ reads_local_rows(Node *node, BuildContext *cxt)
 	ListCell   *lc;
 
 	/* an expression by itself has no root */
-	foreach(lc, cxt->root == NULL ? NIL :
-			pull_var_clause(node, PVC_RECURSE_AGGREGATES | PVC_RECURSE_WINDOWFUNCS | PVC_RECURSE_PLACEHOLDERS))
+	foreach(lc, cxt->root == NULL ?
+			NIL :
+			pull_var_clause(node, PVC_RECURSE_AGGREGATES | PVC_RECURSE_WINDOWFUNCS |
+							PVC_RECURSE_PLACEHOLDERS))
 	{
 		Var		   *var = lfirst_node(Var, lc);
 
@@ -489,8 +500,8 @@ reads_local_rows(Node *node, BuildContext *cxt)
 }
 
 /*
- * A column that is text here may be an enum or of another type there, which has no operator with text: beside
- * local rows it is compared as what it is here.
+ * A column that is text here may be an enum or of another type there, which has no operator with
+ * text: beside local rows it is compared as what it is here.
  */
 static List *
 cast_beside_local_rows(List *args, BuildContext *cxt)
@@ -501,10 +512,12 @@ cast_beside_local_rows(List *args, BuildContext *cxt)
 		Node	   *bare = strip_implicit_coercions(column);
 		Oid			type = exprType(column);
 
-		if ((type != TEXTOID && type != BPCHAROID) || !IsA(bare, Var) || !is_bare_column(column, cxt) ||
-			reads_local_rows(bare, cxt) || !reads_local_rows(list_nth(args, 1 - i), cxt))
+		if ((type != TEXTOID && type != BPCHAROID) || !IsA(bare, Var) ||
+			!is_bare_column(column, cxt) || reads_local_rows(bare, cxt) ||
+			!reads_local_rows(list_nth(args, 1 - i), cxt))
 			continue;
-		column = (Node *) makeRelabelType((Expr *) bare, type, -1, exprCollation(column), COERCE_EXPLICIT_CAST);
+		column = (Node *) makeRelabelType((Expr *) bare, type, -1, exprCollation(column),
+										  COERCE_EXPLICIT_CAST);
 		return i == 0 ? list_make2(column, lsecond(args)) : list_make2(linitial(args), column);
 	}
 	return args;
@@ -591,7 +604,8 @@ rewrite_mutator(Node *node, BuildContext *cxt)
 
 		exprSetCollation(arg, get_typcollation(exprType(node)));
 		/* often the relabelling changes the collation only */
-		if (IsA(node, RelabelType) && exprType((Node *) ((RelabelType *) node)->arg) == exprType(node))
+		if (IsA(node, RelabelType) &&
+			exprType((Node *) ((RelabelType *) node)->arg) == exprType(node))
 			arg = (Node *) ((RelabelType *) node)->arg;
 		collate->arg = (Expr *) rewrite_mutator(arg, cxt);
 		collate->collOid = exprCollation(node);
@@ -831,7 +845,8 @@ rf_print_expr(Index relid, Oid foreigntableid, Expr *expr, bool assigned,
 	cxt.params = *params;
 	cxt.param_types = *param_types;
 	cxt.writes = true;
-	text = assigned ? rf_print_assigned((Node *) expr, &cxt) : rf_print_in_statement((Node *) expr, &cxt);
+	text = assigned ? rf_print_assigned((Node *) expr, &cxt) :
+		rf_print_in_statement((Node *) expr, &cxt);
 
 	AtEOXact_GUC(true, nestlevel);
 	*params = cxt.params;

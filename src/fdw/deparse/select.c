@@ -20,7 +20,8 @@ append_plain(StringInfo buf, BuildContext *cxt, RfSelect *select)
 		info.tlist = select->tlist;
 	foreach(lc, select->tlist)
 		columns = lappend(columns, lfirst_node(TargetEntry, lc)->expr);
-	rf_append_statement(buf, &inner, &info, columns, scan->remote_conds, select->pathkeys, select->limit);
+	rf_append_statement(buf, &inner, &info, columns, scan->remote_conds, select->pathkeys,
+						select->limit);
 	rf_close_inner(cxt, &inner);
 }
 

@@ -484,7 +484,8 @@ walk_call(Node *node, WalkContext *cxt, CollationState *result)
 				MinMaxExpr *minmax = (MinMaxExpr *) node;
 				TypeCacheEntry *type = lookup_type_cache(minmax->minmaxtype, TYPECACHE_CMP_PROC);
 
-				if (!OidIsValid(type->cmp_proc) || !rf_is_shippable_function(type->cmp_proc, info) ||
+				if (!OidIsValid(type->cmp_proc) ||
+					!rf_is_shippable_function(type->cmp_proc, info) ||
 					!walk_arguments(minmax->args, minmax->inputcollid, type->cmp_proc, cxt, &inner))
 					return false;
 				*result = derived_collation(minmax->minmaxcollid, &inner);
@@ -681,8 +682,8 @@ walk_sort_key(Node *expr, Oid sortop, WalkContext *cxt)
 	CollationState state = {InvalidOid, ORIGIN_NONE};
 	Oid			collation = exprCollation(expr);
 
-	if (!is_default_ordering(sortop, exprType(expr)) || !rf_is_shippable_operator(sortop, cxt->info) ||
-		!walk(expr, cxt, &state))
+	if (!is_default_ordering(sortop, exprType(expr)) ||
+		!rf_is_shippable_operator(sortop, cxt->info) || !walk(expr, cxt, &state))
 		return false;
 	if (!OidIsValid(collation))
 		return true;

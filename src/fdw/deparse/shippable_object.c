@@ -77,13 +77,15 @@ forget_own_functions(Datum arg, int cache, uint32 hash)
 }
 
 /*
- * Ours, which every node has: the value of a sub-select that has become a join, and the bucket of a row. To which
- * extension a function belongs no cache knows, and one planning asks hundreds of times.
+ * Ours, which every node has: the value of a sub-select that has become a join, and the bucket of a
+ * row. To which extension a function belongs no cache knows, and one planning asks hundreds of
+ * times.
  */
 static bool
 is_own_function(Oid funcid)
 {
-	static const char *const names[lengthof(own_functions)] = {"first_two", "only_value", "hash_node"};
+	static const char *const names[lengthof(own_functions)] = {"first_two", "only_value",
+	"hash_node"};
 	static bool registered = false;
 	char	   *name;
 
@@ -99,7 +101,8 @@ is_own_function(Oid funcid)
 	{
 		if (strcmp(name, names[i]) != 0)
 			continue;
-		if (getExtensionOfObject(ProcedureRelationId, funcid) != get_extension_oid("rdma_fdw", true))
+		if (getExtensionOfObject(ProcedureRelationId, funcid) !=
+			get_extension_oid("rdma_fdw", true))
 			return false;
 		if (!registered)
 			CacheRegisterSyscacheCallback(PROCOID, forget_own_functions, (Datum) 0);

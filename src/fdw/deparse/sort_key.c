@@ -57,14 +57,16 @@ has_columns(RfRelInfo *info, Expr *expr, bool reads_items)
 	if (reads_items)
 		return are_columns(expr, info->tlist);
 	return selects_have_columns(info, pull_var_clause((Node *) expr, PVC_RECURSE_AGGREGATES |
-													  PVC_RECURSE_WINDOWFUNCS | PVC_RECURSE_PLACEHOLDERS));
+													  PVC_RECURSE_WINDOWFUNCS |
+													  PVC_RECURSE_PLACEHOLDERS));
 }
 
 /* Does the data node's order by this equal ours by a member of a class with this collation? */
 static bool
 sorts_alike(PlannerInfo *root, RelOptInfo *rel, Expr *expr, Oid collation, Oid sortop)
 {
-	return exprCollation((Node *) expr) == collation && rf_is_shippable_sort(root, rel, expr, sortop);
+	return exprCollation((Node *) expr) == collation &&
+		rf_is_shippable_sort(root, rel, expr, sortop);
 }
 
 /*

@@ -26,7 +26,9 @@ rf_bare_clauses(List *clauses)
 	return result;
 }
 
-/* The statement whose names are also those of this one, which is no join; or the statement itself. */
+/*
+ * The statement whose names are also those of this one, which is no join; or the statement itself.
+ */
 static const RfRelInfo *
 named_as(const RfRelInfo *info)
 {
@@ -137,8 +139,10 @@ bool
 rf_reads_select(RfRelInfo *info)
 {
 	return info->select != NULL || (info->scan != NULL && rf_reads_select(info->scan)) ||
-		(info->outer != NULL && (rf_reads_select(info->outer) || rf_reads_select(info->inner))) ||
-		(info->fragment != NULL && info->fragment->moved != NULL && rf_reads_select(info->fragment->moved));
+		(info->outer != NULL &&
+		 (rf_reads_select(info->outer) || rf_reads_select(info->inner))) ||
+		(info->fragment != NULL && info->fragment->moved != NULL &&
+		 rf_reads_select(info->fragment->moved));
 }
 
 bool
@@ -153,8 +157,10 @@ bool
 rf_differs_by_node(RfRelInfo *info)
 {
 	return info->parts != NIL || (info->scan != NULL && rf_differs_by_node(info->scan)) ||
-		(info->outer != NULL && (rf_differs_by_node(info->outer) || rf_differs_by_node(info->inner))) ||
-		(info->fragment != NULL && info->fragment->moved != NULL && rf_differs_by_node(info->fragment->moved));
+		(info->outer != NULL &&
+		 (rf_differs_by_node(info->outer) || rf_differs_by_node(info->inner))) ||
+		(info->fragment != NULL && info->fragment->moved != NULL &&
+		 rf_differs_by_node(info->fragment->moved));
 }
 
 double
@@ -173,8 +179,9 @@ rf_moves_in_place(const RfRelInfo *move)
 	RfFragment *source = move->fragment->moved->fragment;
 	List	   *keys = move->fragment->move_keys;
 
-	if (source->placement != RF_PLACED_BY_HASH || source->layout != NULL || move->fragment->computed ||
-		source->computed || list_length(source->keys) != list_length(keys))
+	if (source->placement != RF_PLACED_BY_HASH || source->layout != NULL ||
+		move->fragment->computed || source->computed ||
+		list_length(source->keys) != list_length(keys))
 		return false;
 	for (int i = 0; i < list_length(keys); i++)
 	{

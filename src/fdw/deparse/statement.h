@@ -71,13 +71,15 @@ typedef struct RfRelInfo
 	ForeignServer *server;
 	List	   *nodes;			/* OidList: its data nodes; NIL: an ordinary server */
 	List	   *members;		/* OidList: these, then the compute nodes that are not among them */
-	List	   *compute;		/* IntList: places of the compute nodes among the members; NIL: none */
+	List	   *compute;		/* IntList: places of the compute nodes among the members; NIL:
+								 * none */
 	RfDistribution *distribution;	/* of base relations of such a server, else NULL */
 	UserMapping *user;			/* only with use_remote_estimate, else NULL */
 	List	   *indexes;		/* base relations: RfIndex, found by ANALYZE on the data node */
 	RfTableOptions opts;
 	/* joins and moved rows have neither: see rf_relation_names() */
-	char	   *relation_name;	/* remote name, quoted, after ONLY if wanted; of other relations: all of their names */
+	char	   *relation_name;	/* remote name, quoted, after ONLY if wanted; of other relations:
+								 * all of their names */
 	char	   *description;	/* for EXPLAIN: local names and how they are joined */
 	struct RfJoinNotes *notes;	/* for EXPLAIN: why it joins no more, see joined_here.c */
 
@@ -88,7 +90,8 @@ typedef struct RfRelInfo
 	bool		finds_table;	/* base relations: the remote tableoid is wanted as well */
 
 	RelOptInfo *rel;			/* the relation that this is the statement of */
-	struct RfRelInfo *alone;	/* of a table that is one of another server to this query: its own statement, else NULL */
+	struct RfRelInfo *alone;	/* of a table that is one of another server to this query: its own
+								 * statement, else NULL */
 	struct RfFragment *fragment;	/* of a server with nodes: where its rows lie (below) */
 
 	/*
@@ -98,9 +101,9 @@ typedef struct RfRelInfo
 	RfSelect   *select;
 
 	/*
-	 * A partitioned table with partitions on several servers, or a table that some of the nodes have, see
-	 * nodes_partitions.c and nodes_common.c: for each node the SELECT of its part, NULL if it has none; one of
-	 * them is "select". NIL: all have the same SELECT.
+	 * A partitioned table with partitions on several servers, or a table that some of the nodes
+	 * have, see nodes_partitions.c and nodes_common.c: for each node the SELECT of its part, NULL
+	 * if it has none; one of them is "select". NIL: all have the same SELECT.
 	 */
 	List	   *parts;
 
@@ -137,13 +140,15 @@ typedef struct RfRelInfo
 	bool		plan_limit;
 
 	/*
-	 * The relations of this query level whose rows are here and go with the statement, RelOptInfos: see
-	 * local_rows.c. local: it is one of them.
+	 * The relations of this query level whose rows are here and go with the statement,
+	 * RelOptInfos: see local_rows.c. local: it is one of them.
 	 */
 	List	   *local_rels;
 	bool		local;
-	const char *apart;			/* local: why the nodes do not have its rows anyway, for EXPLAIN; NULL: nobody asks */
-	bool		has_path;		/* with local rows: its relation has a path for it, if that is worth it */
+	const char *apart;			/* local: why the nodes do not have its rows anyway, for EXPLAIN;
+								 * NULL: nobody asks */
+	bool		has_path;		/* with local rows: its relation has a path for it, if that is
+								 * worth it */
 	RfAnswer	movable;		/* rf_can_move() */
 
 	Selectivity local_conds_sel;
@@ -161,8 +166,8 @@ typedef struct RfRelInfo
 } RfRelInfo;
 
 /*
- * Stands for the values of a column of local rows while a statement is made; no parameter of a plan has such a
- * number. RF_KEYS_PARAM is above them.
+ * Stands for the values of a column of local rows while a statement is made; no parameter of a plan
+ * has such a number. RF_KEYS_PARAM is above them.
  */
 #define RF_LOCAL_PARAM(relid, attno)	(-2 - ((int) (relid) * (MaxTupleAttributeNumber + 1) + (attno)))
 
@@ -170,8 +175,8 @@ typedef struct RfRelInfo
 extern TargetEntry *rf_sortgroupref_tle(Index sortgroupref, List *tlist);
 
 /*
- * Names of all tables, for messages, and the description for EXPLAIN. Of the thousands of joins that are planned few
- * are asked for them, so these are put together then.
+ * Names of all tables, for messages, and the description for EXPLAIN. Of the thousands of joins
+ * that are planned few are asked for them, so these are put together then.
  */
 extern char *rf_relation_names(const RfRelInfo *info);
 extern char *rf_description(const RfRelInfo *info);
@@ -204,13 +209,14 @@ typedef struct RfChoices
 	List	   *infos;			/* of RfRelInfo, each with another placement of the rows */
 	RelOptInfo *last_outer;
 	RelOptInfo *last_inner;
-	List	   *heavy;			/* of tables: Lists of a key, the number of nodes, and rf_heavy_keys() */
+	List	   *heavy;			/* of tables: Lists of a key, the number of nodes, and
+								 * rf_heavy_keys() */
 } RfChoices;
 
 /*
- * The placement of rows with equal keys if not by the keys' hash: by partitions with these bounds, by the
- * buckets of another server, or, without keys, all on one node. Such rows can be joined in place with rows of
- * the same layout; no rows are moved to match a layout.
+ * The placement of rows with equal keys if not by the keys' hash: by partitions with these bounds,
+ * by the buckets of another server, or, without keys, all on one node. Such rows can be joined in
+ * place with rows of the same layout; no rows are moved to match a layout.
  */
 typedef struct RfLayout
 {
@@ -233,7 +239,8 @@ typedef struct RfFragment
 	bool		single_node;	/* the keys have fixed values, so one node has all rows */
 	bool		computed;		/* rows are on the compute nodes, by hash or all on each */
 	Cost		sending;		/* computed: cost on a node that stores the tables' rows */
-	double		largest_part;	/* fraction of the rows on the node with most; 0: even, or replicated */
+	double		largest_part;	/* fraction of the rows on the node with most; 0: even, or
+								 * replicated */
 	List	   *strategies;		/* for EXPLAIN: char *, of the joins below */
 
 	/* moved rows */
@@ -242,7 +249,8 @@ typedef struct RfFragment
 	List	   *move_keys;		/* Exprs */
 	char	   *heavy;			/* for rdma.exchange(): hashes of the most frequent keys, or NULL */
 	bool		spread;			/* such rows go to the nodes in turn; else to all */
-	RfRelInfo  *filter;			/* moved, too: rows without a partner in these need not move; NULL: all move */
+	RfRelInfo  *filter;			/* moved, too: rows without a partner in these need not move; NULL:
+								 * all move */
 	double		survivors;		/* with it: the part of the rows that has partners */
 	bool		noted;			/* moved: the other side is filtered by these rows */
 } RfFragment;
@@ -271,8 +279,8 @@ extern bool rf_is_local(PlannerInfo *root, Index relid);
 extern bool rf_can_close(RfRelInfo *info);
 
 /*
- * Are the rows of this move where they would go? Then an exchange only looks at their keys: it can have the other
- * side's rows filtered.
+ * Are the rows of this move where they would go? Then an exchange only looks at their keys: it can
+ * have the other side's rows filtered.
  */
 extern bool rf_moves_in_place(const RfRelInfo *move);
 

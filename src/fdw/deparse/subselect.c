@@ -225,11 +225,12 @@ rf_subselect_is_shippable(PlannerInfo *root, RfRelInfo *info, SubPlan *subplan)
 			return false;
 	}
 	sub = rf_subselect(root, subplan, &subroot);
-	if (sub == NULL || sub->nodes != NIL || info->nodes != NIL || sub->partial || rf_reads_select(sub) ||
-		sub->server->serverid != info->server->serverid ||
+	if (sub == NULL || sub->nodes != NIL || info->nodes != NIL || sub->partial ||
+		rf_reads_select(sub) || sub->server->serverid != info->server->serverid ||
 		(sub->scan ? sub->scan : sub)->rel->userid != (info->scan ? info->scan : info)->rel->userid)
 		return false;
-	if (values_need_row(sub, &values) || aggregates_outside((Node *) subroot->processed_tlist, NULL) ||
+	if (values_need_row(sub, &values) ||
+		aggregates_outside((Node *) subroot->processed_tlist, NULL) ||
 		aggregates_outside(subroot->parse->havingQual, NULL))
 		return false;
 	columns = rf_subselect_columns(sub);

@@ -1,17 +1,20 @@
 /*
  * batched_lookup.c
- *		Looks rows up on data nodes by the values of parameters, for many values at once (plan/lookahead_plan.c).
+ *		Looks rows up on data nodes by the values of parameters, for many values at once
+ *		(plan/lookahead_plan.c).
  *
- * The scan below has a statement that takes arrays of values. When a value is asked for of which no rows are known, the
- * statement gets it and all other values that are expected (lookahead.c), and the rows of each are kept, so that a
- * value that comes again needs no statement either. A value alone, with no others expected, is asked for as a scan
- * would: its rows are handed on as they come, and are kept only if they are few and all of them were read.
+ * The scan below has a statement that takes arrays of values. When a value is asked for of which no
+ * rows are known, the statement gets it and all other values that are expected (lookahead.c), and
+ * the rows of each are kept, so that a value that comes again needs no statement either. A value
+ * alone, with no others expected, is asked for as a scan would: its rows are handed on as they
+ * come, and are kept only if they are few and all of them were read.
  *
- * Values are the same if their bytes are, so an equal one with other bytes is looked up again. They and their rows
- * live in memory contexts that are emptied as a whole: both before rows are read ahead, when they have become larger
- * than half of work_mem, that of the rows also before a batch, and when a batch outgrows work_mem. Then its rows were
- * too many, and fewer values are looked up at once from there on. All state is of one backend and one execution, in
- * which all statements see the same rows.
+ * Values are the same if their bytes are, so an equal one with other bytes is looked up again. They
+ * and their rows live in memory contexts that are emptied as a whole: both before rows are read
+ * ahead, when they have become larger than half of work_mem, that of the rows also before a batch,
+ * and when a batch outgrows work_mem. Then its rows were too many, and fewer values are looked up
+ * at once from there on. All state is of one backend and one execution, in which all statements see
+ * the same rows.
  */
 #include "postgres.h"
 
@@ -40,9 +43,9 @@
 #define ROWS_EXPECTED	20000
 
 /*
- * More of them are only if that has paid: a value takes less time than this, or less than half of what it took in the
- * statement before, with fewer. Otherwise it is not the round trips that take it, and one that is not wanted in the end
- * would be dear.
+ * More of them are only if that has paid: a value takes less time than this, or less than half of
+ * what it took in the statement before, with fewer. Otherwise it is not the round trips that take
+ * it, and one that is not wanted in the end would be dear.
  */
 #define CHEAP_VALUE_MS	0.1
 #define FEW_VALUES		8
@@ -116,7 +119,8 @@ struct RfLookup
 	Known	  **expected;
 	int			expected_count;
 	int			expected_space;
-	Known	   *current;		/* whose rows are handed on; NULL: none, ask for the parameters' values */
+	Known	   *current;		/* whose rows are handed on; NULL: none, ask for the parameters'
+								 * values */
 	int			next;			/* of them */
 	bool		direct;			/* the rows come from the scan */
 	int			most;			/* values at once, as more have found too many rows */
@@ -166,7 +170,8 @@ same_known(const RfLookup *lookup, const Known *one, const Known *other)
 		const ValueType *type = &lookup->types[i];
 
 		if (one->isnull[i] != other->isnull[i] ||
-			(!one->isnull[i] && !datum_image_eq(one->values[i], other->values[i], type->by_value, type->length)))
+			(!one->isnull[i] &&
+			 !datum_image_eq(one->values[i], other->values[i], type->by_value, type->length)))
 			return false;
 	}
 	return true;
@@ -223,7 +228,8 @@ current_values(RfLookup *lookup)
 	values.values = palloc_array(Datum, lookup->param_count);
 	values.isnull = palloc_array(bool, lookup->param_count);
 	for (int i = 0; i < lookup->param_count; i++)
-		values.values[i] = ExecEvalExpr((ExprState *) list_nth(lookup->params, i), econtext, &values.isnull[i]);
+		values.values[i] = ExecEvalExpr((ExprState *) list_nth(lookup->params, i), econtext,
+										&values.isnull[i]);
 	entry = known_insert(lookup->known, &values, &found);
 	if (!found)
 	{
@@ -239,7 +245,9 @@ current_values(RfLookup *lookup)
 			added->values[i] = values.isnull[i] ? (Datum) 0 :
 				datumCopy(values.values[i], type->by_value, type->length);
 		}
-		added->part = lookup->single == NULL ? -1 : rf_single_node(lookup->single, econtext, lookup->part_count);
+		added->part = lookup->single == NULL ?
+			-1 :
+			rf_single_node(lookup->single, econtext, lookup->part_count);
 		entry->known = added;
 	}
 	MemoryContextSwitchTo(caller);
@@ -374,9 +382,12 @@ begin_lookup(CustomScanState *css, EState *estate, int eflags)
 		TupleDescCopyEntry(desc, i, below, i);
 	lookup->row = MakeSingleTupleTableSlot(desc, &TTSOpsVirtual);
 	lookup->kept_row = MakeSingleTupleTableSlot(desc, &TTSOpsMinimalTuple);
-	lookup->kept = AllocSetContextCreate(estate->es_query_cxt, "rdma_fdw values known", ALLOCSET_DEFAULT_SIZES);
-	lookup->rows_kept = AllocSetContextCreate(estate->es_query_cxt, "rdma_fdw rows looked up", ALLOCSET_DEFAULT_SIZES);
-	lookup->sent = AllocSetContextCreate(estate->es_query_cxt, "rdma_fdw values looked up", ALLOCSET_DEFAULT_SIZES);
+	lookup->kept = AllocSetContextCreate(estate->es_query_cxt, "rdma_fdw values known",
+										 ALLOCSET_DEFAULT_SIZES);
+	lookup->rows_kept = AllocSetContextCreate(estate->es_query_cxt, "rdma_fdw rows looked up",
+											  ALLOCSET_DEFAULT_SIZES);
+	lookup->sent = AllocSetContextCreate(estate->es_query_cxt, "rdma_fdw values looked up",
+										 ALLOCSET_DEFAULT_SIZES);
 	lookup->most = INT_MAX;
 	forget_all(lookup);
 
@@ -410,8 +421,8 @@ rescan_lookup(CustomScanState *css)
 /* ---------- statements ---------- */
 
 /*
- * The arrays of those of these values whose rows are on a part, all of them for -1; NULL: there are none. Each is
- * accompanied by its place among all, from 1.
+ * The arrays of those of these values whose rows are on a part, all of them for -1; NULL: there are
+ * none. Each is accompanied by its place among all, from 1.
  */
 static Datum *
 arrays_for(RfLookup *lookup, Known *const *values, int count, int part)
@@ -429,8 +440,8 @@ arrays_for(RfLookup *lookup, Known *const *values, int count, int part)
 	}
 	if (taken == 0)
 		return NULL;
-	arrays[lookup->param_count] = PointerGetDatum(construct_md_array(members, isnull, 1, &taken, &lower, INT8OID, 8,
-																	 FLOAT8PASSBYVAL, TYPALIGN_DOUBLE));
+	arrays[lookup->param_count] = PointerGetDatum(construct_md_array(
+																	 members, isnull, 1, &taken, &lower, INT8OID, 8, FLOAT8PASSBYVAL, TYPALIGN_DOUBLE));
 	for (int i = 0; i < lookup->param_count; i++)
 	{
 		const ValueType *type = &lookup->types[i];
@@ -443,8 +454,9 @@ arrays_for(RfLookup *lookup, Known *const *values, int count, int part)
 			members[taken] = values[j]->values[i];
 			isnull[taken++] = values[j]->isnull[i];
 		}
-		arrays[i] = PointerGetDatum(construct_md_array(members, isnull, 1, &taken, &lower, type->type, type->length,
-													   type->by_value, type->align));
+		arrays[i] = PointerGetDatum(construct_md_array(members, isnull, 1, &taken, &lower,
+													   type->type, type->length, type->by_value,
+													   type->align));
 	}
 	return arrays;
 }
@@ -477,7 +489,10 @@ send(RfLookup *lookup, Known *const *values, int count)
 	lookup->values += count;
 }
 
-/* The scan's next row, without its place among the values, which goes to *place; NULL: there is none. */
+/*
+ * The scan's next row, without its place among the values, which goes to *place; NULL: there is
+ * none.
+ */
 static TupleTableSlot *
 receive(RfLookup *lookup, int64 *place)
 {
@@ -545,8 +560,8 @@ compare_rows(const void *a, const void *b, void *arg)
 
 	for (int i = 0; i < lookup->sort_count; i++)
 	{
-		int			order = ApplySortComparator(one->keys[i], one->isnull[i], other->keys[i], other->isnull[i],
-												&lookup->sort[i]);
+		int			order = ApplySortComparator(one->keys[i], one->isnull[i], other->keys[i],
+												other->isnull[i], &lookup->sort[i]);
 
 		if (order != 0)
 			return order;
@@ -554,7 +569,10 @@ compare_rows(const void *a, const void *b, void *arg)
 	return 0;
 }
 
-/* Several nodes have sorted their own, for each value. The scan has merged them as if there was one. */
+/*
+ * Several nodes have sorted their own, for each value. The scan has merged them as if there was
+ * one.
+ */
 static void
 sort_rows(RfLookup *lookup, Known *known)
 {
@@ -585,8 +603,8 @@ sort_rows(RfLookup *lookup, Known *known)
 }
 
 /*
- * All rows of this value and of others that are expected. False: they are too many, and no rows are known any more;
- * fewer values may do.
+ * All rows of this value and of others that are expected. False: they are too many, and no rows are
+ * known any more; fewer values may do.
  */
 static bool
 look_up_expected(RfLookup *lookup, Known *wanted)
@@ -612,7 +630,8 @@ look_up_expected(RfLookup *lookup, Known *wanted)
 	{
 		if (place < 1 || place > count)
 			ereport(ERROR, errcode(ERRCODE_FDW_ERROR),
-					errmsg("a data node found rows for value " INT64_FORMAT " of %d", place, count));
+					errmsg("a data node found rows for value " INT64_FORMAT " of %d", place,
+						   count));
 		keep(lookup, expected[place - 1], row);
 		if (share_kept(lookup->rows_kept) > 1)
 		{

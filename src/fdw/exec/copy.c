@@ -44,31 +44,38 @@ static CopyFromState located = NULL;
 
 /* What runs without this hook. */
 static void
-run_utility(PlannedStmt *statement, const char *query, bool read_only_tree, ProcessUtilityContext context,
-			ParamListInfo params, QueryEnvironment *environment, DestReceiver *dest, QueryCompletion *completion)
+run_utility(PlannedStmt *statement, const char *query, bool read_only_tree,
+			ProcessUtilityContext context, ParamListInfo params, QueryEnvironment *environment,
+			DestReceiver *dest, QueryCompletion *completion)
 {
 	if (previous_process_utility)
-		previous_process_utility(statement, query, read_only_tree, context, params, environment, dest, completion);
+		previous_process_utility(statement, query, read_only_tree, context, params, environment,
+								 dest, completion);
 	else
-		standard_ProcessUtility(statement, query, read_only_tree, context, params, environment, dest, completion);
+		standard_ProcessUtility(statement, query, read_only_tree, context, params, environment,
+								dest, completion);
 }
 
 static void
-process_utility(PlannedStmt *statement, const char *query, bool read_only_tree, ProcessUtilityContext context,
-				ParamListInfo params, QueryEnvironment *environment, DestReceiver *dest, QueryCompletion *completion)
+process_utility(PlannedStmt *statement, const char *query, bool read_only_tree,
+				ProcessUtilityContext context, ParamListInfo params, QueryEnvironment *environment,
+				DestReceiver *dest, QueryCompletion *completion)
 {
 	uint64	   *outer = dropped;
 	uint64		here = 0;
 
-	if (!IsA(statement->utilityStmt, CopyStmt) || !castNode(CopyStmt, statement->utilityStmt)->is_from)
+	if (!IsA(statement->utilityStmt, CopyStmt) ||
+		!castNode(CopyStmt, statement->utilityStmt)->is_from)
 	{
-		run_utility(statement, query, read_only_tree, context, params, environment, dest, completion);
+		run_utility(statement, query, read_only_tree, context, params, environment, dest,
+					completion);
 		return;
 	}
 	dropped = &here;
 	PG_TRY();
 	{
-		run_utility(statement, query, read_only_tree, context, params, environment, dest, completion);
+		run_utility(statement, query, read_only_tree, context, params, environment, dest,
+					completion);
 	}
 	PG_FINALLY();
 	{

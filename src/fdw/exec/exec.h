@@ -32,7 +32,7 @@ extern void rf_copy_drop(uint64 rows);
 typedef struct RfSingleNode RfSingleNode;
 
 extern RfSingleNode *rf_single_node_create(List *values, List *keys, Oid serverid);
-extern int rf_single_node(RfSingleNode *single, ExprContext *econtext, int node_count);
+extern int	rf_single_node(RfSingleNode *single, ExprContext *econtext, int node_count);
 
 /*
  * The input lines of the rows of a load, allocated in the current memory context. rf_copy_line: its
@@ -48,8 +48,9 @@ extern void rf_copy_failed(void *lines, uint64 row);
 extern void rf_copy_error_context(void *lines);
 
 /*
- * The statement is about to write on nodes: scans that were not started yet, of cursors and statements around it as
- * well, see what was there before. Other parts of it that write do so, too. (scan_start.c)
+ * The statement is about to write on nodes: scans that were not started yet, of cursors and
+ * statements around it as well, see what was there before. Other parts of it that write do so, too.
+ * (scan_start.c)
  */
 extern void rf_scan_before_write(EState *estate);
 
@@ -57,8 +58,9 @@ extern void rf_scan_before_write(EState *estate);
 extern RfOpenStatements rf_scan_open_statements(void);
 
 /*
- * A statement is about to use a foreign table (InvalidOid: those that it names): the records of the servers bind
- * its sessions (rf_placement_use). Tables of several servers may be in one scan, so that of the scan is not enough.
+ * A statement is about to use a foreign table (InvalidOid: those that it names): the records of the
+ * servers bind its sessions (rf_placement_use). Tables of several servers may be in one scan, so
+ * that of the scan is not enough.
  */
 extern void rf_use_servers(EState *estate, Oid relid);
 
@@ -69,26 +71,27 @@ extern void rdmaReScanForeignScan(ForeignScanState *node);
 extern void rdmaEndForeignScan(ForeignScanState *node);
 extern void rdmaExplainForeignScan(ForeignScanState *node, struct ExplainState *es);
 
-extern void rdmaRefetchForeignRow(EState *estate, ExecRowMark *erm, Datum rowid, TupleTableSlot *slot, bool *updated);
+extern void rdmaRefetchForeignRow(EState *estate, ExecRowMark *erm, Datum rowid,
+								  TupleTableSlot *slot, bool *updated);
 
-extern void rdmaBeginForeignModify(ModifyTableState *mtstate, ResultRelInfo *result_rel, List *fdw_private,
-								   int subplan_index, int eflags);
-extern TupleTableSlot *rdmaExecForeignInsert(EState *estate, ResultRelInfo *result_rel, TupleTableSlot *slot,
-											 TupleTableSlot *plan_slot);
-extern TupleTableSlot *rdmaExecForeignUpdate(EState *estate, ResultRelInfo *result_rel, TupleTableSlot *slot,
-											 TupleTableSlot *plan_slot);
-extern TupleTableSlot *rdmaExecForeignDelete(EState *estate, ResultRelInfo *result_rel, TupleTableSlot *slot,
-											 TupleTableSlot *plan_slot);
+extern void rdmaBeginForeignModify(ModifyTableState *mtstate, ResultRelInfo *result_rel,
+								   List *fdw_private, int subplan_index, int eflags);
+extern TupleTableSlot *rdmaExecForeignInsert(EState *estate, ResultRelInfo *result_rel,
+											 TupleTableSlot *slot, TupleTableSlot *plan_slot);
+extern TupleTableSlot *rdmaExecForeignUpdate(EState *estate, ResultRelInfo *result_rel,
+											 TupleTableSlot *slot, TupleTableSlot *plan_slot);
+extern TupleTableSlot *rdmaExecForeignDelete(EState *estate, ResultRelInfo *result_rel,
+											 TupleTableSlot *slot, TupleTableSlot *plan_slot);
 extern void rdmaEndForeignModify(EState *estate, ResultRelInfo *result_rel);
 extern void rdmaBeginForeignInsert(ModifyTableState *mtstate, ResultRelInfo *result_rel);
 extern void rdmaEndForeignInsert(EState *estate, ResultRelInfo *result_rel);
-extern void rdmaExplainForeignModify(ModifyTableState *mtstate, ResultRelInfo *result_rel, List *fdw_private,
-									 int subplan_index, struct ExplainState *es);
+extern void rdmaExplainForeignModify(ModifyTableState *mtstate, ResultRelInfo *result_rel,
+									 List *fdw_private, int subplan_index, struct ExplainState *es);
 extern void rdmaExecForeignTruncate(List *rels, DropBehavior behavior, bool restart_seqs);
 
 /* Reports that the nodes changed their copies of a replicated table differently. */
-extern void rf_complain_of_copies(Relation rel, UserMapping *first, uint64 first_rows, UserMapping *other,
-								  uint64 rows) __attribute__((noreturn));
+extern void rf_complain_of_copies(Relation rel, UserMapping *first, uint64 first_rows,
+								  UserMapping *other, uint64 rows) __attribute__((noreturn));
 
 extern void rdmaBeginDirectModify(ForeignScanState *node, int eflags);
 extern TupleTableSlot *rdmaIterateDirectModify(ForeignScanState *node);
@@ -102,15 +105,19 @@ extern void rdmaExplainDirectModify(ForeignScanState *node, struct ExplainState 
 typedef struct RfValueWriter RfValueWriter;
 
 extern RfValueWriter *rf_value_writer_create(List *types);	/* OidList */
+
 /* Text of values[i], NULL for a NULL value. */
-extern const char *const *rf_write_values(RfValueWriter *writer, const Datum *values, const bool *isnull);
+extern const char *const *rf_write_values(RfValueWriter *writer, const Datum *values,
+										  const bool *isnull);
 
 typedef struct RfResultReader RfResultReader;
 
 /* attnums: the attributes that the result's columns fill; relation is for messages */
 extern RfResultReader *rf_result_reader_create(TupleDesc desc, const char *relation, List *attnums);
+
 /* One row of the result, into a slot of that row type. */
-extern void rf_read_result(RfResultReader *reader, struct pg_result *result, int row, TupleTableSlot *slot);
+extern void rf_read_result(RfResultReader *reader, struct pg_result *result, int row,
+						   TupleTableSlot *slot);
 
 /* For a tuple that heap_form_tuple() made: xmin, xmax, cmin and cmax are 0, as in postgres_fdw. */
 extern void rf_clear_system_columns(HeapTupleHeader row);
@@ -133,7 +140,8 @@ extern void rdmaInitializeDSMForeignScan(ForeignScanState *node, ParallelContext
 										 void *coordinate);
 extern void rdmaReInitializeDSMForeignScan(ForeignScanState *node, ParallelContext *pcxt,
 										   void *coordinate);
-extern void rdmaInitializeWorkerForeignScan(ForeignScanState *node, shm_toc *toc, void *coordinate);
+extern void rdmaInitializeWorkerForeignScan(ForeignScanState *node, shm_toc * toc,
+											void *coordinate);
 extern void rdmaShutdownForeignScan(ForeignScanState *node);
 
 extern bool rdmaIsForeignPathAsyncCapable(ForeignPath *path);

@@ -26,8 +26,8 @@ windows_as_calls(Node *node, void *context)
 	{
 		WindowFunc *func = (WindowFunc *) node;
 
-		return (Node *) makeFuncExpr(func->winfnoid, func->wintype, copyObject(func->args), func->wincollid,
-									 func->inputcollid, COERCE_EXPLICIT_CALL);
+		return (Node *) makeFuncExpr(func->winfnoid, func->wintype, copyObject(func->args),
+									 func->wincollid, func->inputcollid, COERCE_EXPLICIT_CALL);
 	}
 	return expression_tree_mutator(node, windows_as_calls, context);
 }
@@ -97,7 +97,8 @@ rdmaExplainForeignScan(ForeignScanState *node, ExplainState *es)
 	foreach(lc, es->verbose ? rf_scan_joined_here((ForeignScan *) node->ss.ps.plan) : NIL)
 		ExplainPropertyText("Joined Here", strVal(lfirst(lc)), es);
 	if (rf_scan_late_lock((ForeignScan *) node->ss.ps.plan)[0] != '\0')
-		ExplainPropertyText("Rows Returned Are Locked", rf_scan_late_lock((ForeignScan *) node->ss.ps.plan), es);
+		ExplainPropertyText("Rows Returned Are Locked",
+							rf_scan_late_lock((ForeignScan *) node->ss.ps.plan), es);
 	if (es->verbose && !rf_explain_nodes_sql(node, es))
 		ExplainPropertyText("Remote SQL", rf_scan_sql((ForeignScan *) node->ss.ps.plan), es);
 	if (es->analyze && state != NULL && rf_scan_nodes((ForeignScan *) node->ss.ps.plan) != NIL)
@@ -132,14 +133,17 @@ explain_sharers(const RfStreamStats *total, ExplainState *es)
 			continue;
 		by_workers += total->sharers_batches[i];
 		each = lappend(each, psprintf(UINT64_FORMAT, total->sharers_batches[i]));
-		appendStringInfo(&text, "%s" UINT64_FORMAT, text.len == 0 ? "" : "+", total->sharers_batches[i]);
+		appendStringInfo(&text, "%s" UINT64_FORMAT, text.len == 0 ? "" : "+",
+						 total->sharers_batches[i]);
 	}
 	if (es->format == EXPLAIN_FORMAT_TEXT)
 	{
 		ExplainPropertyText("Shared",
-							psprintf("workers=%d batches by leader=" UINT64_FORMAT " by workers=" UINT64_FORMAT "%s",
+							psprintf("workers=%d batches by leader=" UINT64_FORMAT
+									 " by workers=" UINT64_FORMAT "%s",
 									 list_length(each), total->batches - by_workers, by_workers,
-									 list_length(each) > 1 ? psprintf(" (%s)", text.data) : ""), es);
+									 list_length(each) > 1 ? psprintf(" (%s)", text.data) : ""),
+							es);
 		return;
 	}
 	ExplainPropertyUInteger("Sharing Workers", NULL, list_length(each), es);
@@ -163,9 +167,12 @@ explain_counters(RfScanState *state, ExplainState *es)
 	if (es->format == EXPLAIN_FORMAT_TEXT)
 	{
 		ExplainPropertyText("Pulled",
-							psprintf("rows=" UINT64_FORMAT " batches=" UINT64_FORMAT " bytes=" UINT64_FORMAT
-									 " streams=" UINT64_FORMAT " inline=" UINT64_FORMAT,
-									 total.rows, total.batches, total.bytes, total.streams, total.inlined), es);
+							psprintf("rows=" UINT64_FORMAT " batches=" UINT64_FORMAT
+									 " bytes=" UINT64_FORMAT " streams=" UINT64_FORMAT
+									 " inline=" UINT64_FORMAT,
+									 total.rows, total.batches, total.bytes,
+									 total.streams, total.inlined),
+							es);
 		if (total.transport[0] != '\0')
 			ExplainPropertyText("Transport",
 								psprintf("%s buffers=%ux%ukB fragments=" UINT64_FORMAT,
@@ -175,26 +182,38 @@ explain_counters(RfScanState *state, ExplainState *es)
 			ExplainPropertyText("Encryption", total.encryption, es);
 		if (total.page_rows > 0)
 			ExplainPropertyText("Pages",
-								psprintf("rows=" UINT64_FORMAT " boxes=" UINT64_FORMAT " gathered=" UINT64_FORMAT " strided=" UINT64_FORMAT " packed=" UINT64_FORMAT
-										 " useful bytes=" UINT64_FORMAT " gap bytes=" UINT64_FORMAT " uncopied bytes=" UINT64_FORMAT,
-										 total.page_rows, total.pages_box, total.pages_gathered, total.pages_strided, total.pages_packed,
-										 total.useful_bytes, total.gap_bytes, total.uncopied_bytes), es);
+								psprintf("rows=" UINT64_FORMAT " boxes=" UINT64_FORMAT
+										 " gathered=" UINT64_FORMAT " strided=" UINT64_FORMAT
+										 " packed=" UINT64_FORMAT " useful bytes=" UINT64_FORMAT
+										 " gap bytes=" UINT64_FORMAT
+										 " uncopied bytes=" UINT64_FORMAT,
+										 total.page_rows, total.pages_box, total.pages_gathered,
+										 total.pages_strided, total.pages_packed,
+										 total.useful_bytes, total.gap_bytes, total.uncopied_bytes),
+								es);
 		if (state->scan->ss.ps.plan->parallel_aware && es->timing)
 			explain_sharers(&total, es);
 		if (total.spooled_bytes > 0)
 			ExplainPropertyText("Stored Locally",
-								psprintf(UINT64_FORMAT "kB", (total.spooled_bytes + 1023) / 1024), es);
+								psprintf(UINT64_FORMAT "kB", (total.spooled_bytes + 1023) / 1024),
+								es);
 		/* values that vary from run to run are hidden with the timings */
 		if (es->timing && total.transport[0] != '\0')
 			ExplainPropertyText("Sender",
-								psprintf("work requests=" UINT64_FORMAT " merged=" UINT64_FORMAT " chained=" UINT64_FORMAT
-										 " stalls=" UINT64_FORMAT " credits=" UINT64_FORMAT " waited %.3f ms in " UINT64_FORMAT " waits",
-										 total.work_requests, total.merged, total.chained, total.credit_stalls,
-										 total.credits, total.sender_wait_us / 1000.0, total.sender_waits), es);
+								psprintf("work requests=" UINT64_FORMAT
+										 " merged=" UINT64_FORMAT " chained=" UINT64_FORMAT
+										 " stalls=" UINT64_FORMAT " credits=" UINT64_FORMAT
+										 " waited %.3f ms in " UINT64_FORMAT " waits",
+										 total.work_requests, total.merged, total.chained,
+										 total.credit_stalls, total.credits,
+										 total.sender_wait_us / 1000.0, total.sender_waits),
+								es);
 		/* an asynchronous scan does not wait: Append does, for all its children */
 		if (es->timing && !state->scan->ss.ps.async_capable)
 			ExplainPropertyText("Waited",
-								psprintf("%.3f ms in " UINT64_FORMAT " waits", total.wait_us / 1000.0, total.waits), es);
+								psprintf("%.3f ms in " UINT64_FORMAT " waits",
+										 total.wait_us / 1000.0, total.waits),
+								es);
 		return;
 	}
 

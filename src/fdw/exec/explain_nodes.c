@@ -17,7 +17,8 @@
 static char *
 place_name(ForeignScan *plan, int place)
 {
-	return GetForeignServer(list_nth_oid(rf_scan_nodes_member(plan, RF_NODES_SERVERS), place))->servername;
+	return GetForeignServer(list_nth_oid(rf_scan_nodes_member(plan, RF_NODES_SERVERS), place))
+		->servername;
 }
 
 static char *
@@ -42,11 +43,14 @@ explain_on_node(ForeignScanState *node, int part, ExplainState *es)
 	int			place = list_nth_int(rf_scan_nodes_member(plan, RF_NODES_PLACES), part);
 	Oid			serverid = list_nth_oid(rf_scan_nodes_member(plan, RF_NODES_SERVERS), place);
 	UserMapping *user = NULL;
-	RfSession  *session = rf_session_get_any(0, rf_scan_userid(plan), rf_scan_any(plan) != NIL ? rf_scan_any(plan) :
-											 list_make1_oid(serverid), &user);
+	RfSession  *session = rf_session_get_any(
+											 0, rf_scan_userid(plan),
+											 rf_scan_any(plan) != NIL ? rf_scan_any(plan) :
+											 list_make1_oid(serverid),
+											 &user);
 	int			flags = FORMAT_TYPE_TYPEMOD_GIVEN | FORMAT_TYPE_FORCE_QUALIFY;
 	static uint32 count = 0;
-	char	   *name = psprintf("rdma_fdw_explain%u", ++count);	/* a failed one may be left there */
+	char	   *name = psprintf("rdma_fdw_explain%u", ++count); /* a failed one may be left there */
 	bool		sends_only;
 	StringInfoData sql;
 	PGresult   *result;
@@ -111,8 +115,11 @@ rf_explain_exchanges(List *exchanges, ExplainState *es)
 		{
 			char	   *label = psprintf("Exchange %d", foreach_current_index(lc) + 1);
 
-			ExplainPropertyText(label, es->costs ? psprintf("%s (rows=%.0f)", strVal(lthird(exchange)), rows) :
-								strVal(lthird(exchange)), es);
+			ExplainPropertyText(label,
+								es->costs ?
+								psprintf("%s (rows=%.0f)", strVal(lthird(exchange)), rows) :
+								strVal(lthird(exchange)),
+								es);
 			continue;
 		}
 		ExplainOpenGroup("Exchange", NULL, true, es);
@@ -144,7 +151,8 @@ rf_explain_nodes_plan(ForeignScanState *node, ExplainState *es)
 	for (int i = 0; i < count && rf_scan_any(plan) == NIL; i++)
 		names = lappend(names, node_name(plan, i));
 	ExplainPropertyList(rf_scan_any(plan) != NIL ? "Any of Nodes" :
-						rf_scan_nodes_member(plan, RF_NODES_PRUNE) != NIL ? "One of Nodes" : "Nodes",
+						rf_scan_nodes_member(plan, RF_NODES_PRUNE) != NIL ? "One of Nodes" :
+						"Nodes",
 						names, es);
 	if (compute != NIL)
 	{
@@ -163,7 +171,8 @@ bool
 rf_explain_nodes_sql(ForeignScanState *node, ExplainState *es)
 {
 	ForeignScan *plan = (ForeignScan *) node->ss.ps.plan;
-	int			count = rf_scan_nodes(plan) == NIL ? 0 : list_length(rf_scan_nodes_member(plan, RF_NODES_SQL));
+	int			count = rf_scan_nodes(plan) == NIL ? 0 :
+		list_length(rf_scan_nodes_member(plan, RF_NODES_SQL));
 
 	for (int i = 0; i < count; i++)
 		ExplainPropertyText(psprintf("Remote SQL on %s", place_name(plan, i)),
@@ -195,15 +204,19 @@ explain_exchange(RfScanState *state, int number, ExplainState *es)
 			StringInfoData line;
 
 			initStringInfo(&line);
-			appendStringInfo(&line, "sent rows=" UINT64_FORMAT " received rows=" UINT64_FORMAT
-							 " kept rows=" UINT64_FORMAT, stats->rows_out, stats->rows_in, stats->rows_kept);
+			appendStringInfo(&line,
+							 "sent rows=" UINT64_FORMAT " received rows=" UINT64_FORMAT
+							 " kept rows=" UINT64_FORMAT,
+							 stats->rows_out, stats->rows_in, stats->rows_kept);
 			if (stats->rows_filtered > 0)
 				appendStringInfo(&line, " filtered rows=" UINT64_FORMAT, stats->rows_filtered);
 			if (stats->spilled_bytes > 0)
-				appendStringInfo(&line, " spilled=" UINT64_FORMAT "kB", (stats->spilled_bytes + 1023) / 1024);
+				appendStringInfo(&line, " spilled=" UINT64_FORMAT "kB",
+								 (stats->spilled_bytes + 1023) / 1024);
 			/* batch boundaries, and so bytes, depend on timing */
 			if (es->timing)
-				appendStringInfo(&line, " bytes=" UINT64_FORMAT "/" UINT64_FORMAT " stalls=" UINT64_FORMAT,
+				appendStringInfo(&line,
+								 " bytes=" UINT64_FORMAT "/" UINT64_FORMAT " stalls=" UINT64_FORMAT,
 								 stats->bytes_out, stats->bytes_in, stats->stalls);
 			if (es->timing && stats->process_rows != NULL)
 				appendStringInfo(&line, " rows per process=%s", stats->process_rows);
@@ -213,7 +226,8 @@ explain_exchange(RfScanState *state, int number, ExplainState *es)
 				appendStringInfo(&line, " %s", stats->transport);
 			if (es->verbose && es->timing && stats->encryption[0] != '\0')
 				appendStringInfo(&line, " encryption=%s", stats->encryption);
-			ExplainPropertyText(psprintf("Exchange %d on %s", number + 1, node_name(plan, i)), line.data, es);
+			ExplainPropertyText(psprintf("Exchange %d on %s", number + 1, node_name(plan, i)),
+								line.data, es);
 			continue;
 		}
 		ExplainOpenGroup("Exchange", NULL, true, es);

@@ -39,7 +39,7 @@
 
 /* How many rows are read between two looks at the memory they take. */
 #define ROWS_BETWEEN_LOOKS	64
-#define FIRST_PLACES		256		/* of keys in the hash table, a power of two */
+#define FIRST_PLACES		256 /* of keys in the hash table, a power of two */
 #define ROWS_CHUNK_SIZE		(32 * 1024)
 
 /* A driving row. Its tuple follows. */

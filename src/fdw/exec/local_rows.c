@@ -1,13 +1,15 @@
 /*
  * local_rows.c
- *		Running a statement that gets rows of this node (plan/local_rows.c): reads them into arrays, one for each
- *		column, which its foreign scan has for parameters. If there are too many, another plan runs instead.
+ *		Running a statement that gets rows of this node (plan/local_rows.c): reads them into arrays,
+ *		one for each
+ *		column, which its foreign scan has for parameters. If there are too many, another plan runs
+ *		instead.
  *
- * That plan is set up with the statement: all scans of a query have to be known when the first of them starts, as
- * they read the same snapshot.
+ * That plan is set up with the statement: all scans of a query have to be known when the first of
+ * them starts, as they read the same snapshot.
  *
- * The rows are read once, before the statement starts, and again only after a parameter of their plans has
- * changed. All state is of one backend and one execution.
+ * The rows are read once, before the statement starts, and again only after a parameter of their
+ * plans has changed. All state is of one backend and one execution.
  */
 #include "postgres.h"
 
@@ -74,7 +76,8 @@ begin_local_rows(CustomScanState *css, EState *estate, int eflags)
 	local->columns = plan->custom_private;
 	local->column_count = list_length(local->columns);
 	local->arrays = palloc0_array(ArrayBuildState *, local->column_count);
-	local->values = AllocSetContextCreate(estate->es_query_cxt, "rdma_fdw local rows", ALLOCSET_DEFAULT_SIZES);
+	local->values = AllocSetContextCreate(estate->es_query_cxt, "rdma_fdw local rows",
+										  ALLOCSET_DEFAULT_SIZES);
 	/* the children's slots are handed on */
 	if (css->ss.ps.ps_ProjInfo == NULL)
 	{
@@ -106,7 +109,11 @@ rescan_local_rows(CustomScanState *css)
 		if (local->inputs[i]->chgParam != NULL)
 			local->read = false;
 	}
-	/* those that are not read again are not scanned again; the statement is, when the rows are there */
+
+	/*
+	 * those that are not read again are not scanned again; the statement is, when the rows are
+	 * there
+	 */
 	if (!local->read)
 	{
 		for (int i = 0; i < local->input_count; i++)
@@ -134,8 +141,8 @@ start_arrays(LocalRowsState *local)
 		List	   *column = (List *) lfirst(lc);
 		TupleDesc	desc = ExecGetResultType(local->inputs[linitial_int(column)]);
 
-		local->arrays[foreach_current_index(lc)] =
-			initArrayResult(TupleDescAttr(desc, lsecond_int(column))->atttypid, local->values, false);
+		local->arrays[foreach_current_index(lc)] = initArrayResult(
+																   TupleDescAttr(desc, lsecond_int(column))->atttypid, local->values, false);
 	}
 }
 
@@ -152,8 +159,8 @@ add_row(LocalRowsState *local, int input, TupleTableSlot *slot)
 		ArrayBuildState *array = local->arrays[foreach_current_index(lc)];
 
 		if (linitial_int(column) == input)
-			accumArrayResult(array, slot->tts_values[attno], slot->tts_isnull[attno], array->element_type,
-							 local->values);
+			accumArrayResult(array, slot->tts_values[attno], slot->tts_isnull[attno],
+							 array->element_type, local->values);
 	}
 }
 
@@ -174,7 +181,8 @@ read_rows(LocalRowsState *local)
 
 			if (TupIsNull(slot))
 				break;
-			if (++rows > RF_LOCAL_ROWS_MAX || MemoryContextMemAllocated(local->values, false) > RF_LOCAL_BYTES_MAX)
+			if (++rows > RF_LOCAL_ROWS_MAX ||
+				MemoryContextMemAllocated(local->values, false) > RF_LOCAL_BYTES_MAX)
 				return false;
 			add_row(local, i, slot);
 		}

@@ -1,9 +1,11 @@
 /*
- * lock_rows.c - locks a row when it is returned, by its node and its place there; late_locks.c plans that.
+ * lock_rows.c - locks a row when it is returned, by its node and its place there; late_locks.c
+ * plans that.
  *
- * LockRows calls this for one row after the other, until Limit has enough. The node locks the row's last version
- * (serve/lock_row.c), under the snapshot that the scan read it with, and gives that version as it is now. If it is
- * another one than was read, core looks at the query's conditions again.
+ * LockRows calls this for one row after the other, until Limit has enough. The node locks the row's
+ * last version (serve/lock_row.c), under the snapshot that the scan read it with, and gives that
+ * version as it is now. If it is another one than was read, core looks at the query's conditions
+ * again.
  */
 #include "postgres.h"
 
@@ -40,7 +42,8 @@ find_scan(EState *estate, Index relid)
 	{
 		RfScanState *state = dlist_container(RfScanState, node, iter.cur);
 
-		if (state->estate == estate && ((ForeignScan *) state->scan->ss.ps.plan)->scan.scanrelid == relid)
+		if (state->estate == estate &&
+			((ForeignScan *) state->scan->ss.ps.plan)->scan.scanrelid == relid)
 			return state;
 	}
 	elog(ERROR, "there is no scan whose rows are to be locked");
@@ -56,10 +59,14 @@ row_sql(Relation rel, const RfTableOptions *opts, const char *locking, List **at
 	initStringInfo(&sql);
 	appendStringInfoString(&sql, "SELECT ");
 	foreach(lc, *attrs)
-		appendStringInfo(&sql, "%s, ", quote_identifier(rf_column_name(RelationGetRelid(rel), lfirst_int(lc))));
+		appendStringInfo(&sql, "%s, ",
+						 quote_identifier(rf_column_name(RelationGetRelid(rel), lfirst_int(lc))));
 	*attrs = lappend_int(*attrs, SelfItemPointerAttributeNumber);
 	/* the same lock again: policies and rights are those of the query */
-	appendStringInfo(&sql, "ctid FROM %s WHERE ctid = rdma.locked_place() AND tableoid = rdma.locked_table() %s",
+	appendStringInfo(
+					 &sql,
+					 "ctid FROM %s WHERE ctid = rdma.locked_place() AND tableoid = "
+					 "rdma.locked_table() %s",
 					 rf_remote_relation_name(opts), locking);
 	return sql.data;
 }
@@ -76,8 +83,10 @@ set_up(EState *estate, ExecRowMark *erm)
 	locks->scan = find_scan(estate, erm->rti);
 	rf_table_options(table, GetForeignServer(table->serverid), &opts);
 	locks->relation = quote_literal_cstr(rf_remote_relation_name(&opts));
-	locks->sql = row_sql(erm->relation, &opts, rf_scan_late_lock((ForeignScan *) locks->scan->scan->ss.ps.plan), &attrs);
-	locks->reader = rf_result_reader_create(RelationGetDescr(erm->relation), RelationGetRelationName(erm->relation), attrs);
+	locks->sql = row_sql(erm->relation, &opts,
+						 rf_scan_late_lock((ForeignScan *) locks->scan->scan->ss.ps.plan), &attrs);
+	locks->reader = rf_result_reader_create(RelationGetDescr(erm->relation),
+											RelationGetRelationName(erm->relation), attrs);
 	locks->commands = palloc0_array(RfCommand *, locks->scan->part_count);
 	MemoryContextSwitchTo(caller);
 	return locks;
@@ -108,7 +117,8 @@ lock(RowLocks *locks, ExecRowMark *erm, int part, Oid table, Datum ctid)
 	{
 		MemoryContext caller = MemoryContextSwitchTo(scan->context);
 
-		locks->commands[part] = rf_command_create(rf_scan_part_session(&scan->parts[part]), locks->sql, 0, true);
+		locks->commands[part] = rf_command_create(rf_scan_part_session(&scan->parts[part]),
+												  locks->sql, 0, true);
 		rf_command_in_statement(locks->commands[part], scan->statement);
 		MemoryContextSwitchTo(caller);
 	}
@@ -135,7 +145,8 @@ take_row(RowLocks *locks, PGresult *result, Oid relid, TupleTableSlot *slot, Oid
 }
 
 void
-rdmaRefetchForeignRow(EState *estate, ExecRowMark *erm, Datum rowid, TupleTableSlot *slot, bool *updated)
+rdmaRefetchForeignRow(EState *estate, ExecRowMark *erm, Datum rowid, TupleTableSlot *slot,
+					  bool *updated)
 {
 	HeapTupleHeader row = DatumGetHeapTupleHeader(rowid);
 	RowLocks   *locks = erm->ermExtra;

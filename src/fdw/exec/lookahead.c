@@ -1,9 +1,10 @@
 /*
  * lookahead.c
- *		Reads rows ahead, and tells batched lookups what they will be asked for (plan/lookahead_plan.c).
+ *		Reads rows ahead, and tells batched lookups what they will be asked for
+ *		(plan/lookahead_plan.c).
  *
- * The first row is read alone, as no other may be wanted; then more and more. They are kept until the last of them was
- * handed on. All state is of one backend and one execution.
+ * The first row is read alone, as no other may be wanted; then more and more. They are kept until
+ * the last of them was handed on. All state is of one backend and one execution.
  */
 #include "postgres.h"
 
@@ -53,8 +54,10 @@ begin_lookahead(CustomScanState *css, EState *estate, int eflags)
 	state->params = linitial(plan->custom_private);
 	state->saved = palloc_array(ParamExecData, list_length(state->params));
 	state->values = ExecInitExprList(plan->custom_exprs, &css->ss.ps);
-	state->memory = AllocSetContextCreate(estate->es_query_cxt, "rdma_fdw rows read ahead", ALLOCSET_DEFAULT_SIZES);
-	state->slot = MakeSingleTupleTableSlot(css->ss.ss_ScanTupleSlot->tts_tupleDescriptor, &TTSOpsMinimalTuple);
+	state->memory = AllocSetContextCreate(estate->es_query_cxt, "rdma_fdw rows read ahead",
+										  ALLOCSET_DEFAULT_SIZES);
+	state->slot = MakeSingleTupleTableSlot(css->ss.ss_ScanTupleSlot->tts_tupleDescriptor,
+										   &TTSOpsMinimalTuple);
 }
 
 static void
@@ -108,8 +111,8 @@ find_lookups(LookaheadState *state)
 }
 
 /*
- * The lookups see the row's values in the parameters, which are as before afterwards: the plan below goes on, and may
- * have some of them.
+ * The lookups see the row's values in the parameters, which are as before afterwards: the plan
+ * below goes on, and may have some of them.
  */
 static void
 expect(LookaheadState *state, TupleTableSlot *row)
@@ -127,7 +130,8 @@ expect(LookaheadState *state, TupleTableSlot *row)
 
 		state->saved[foreach_current_index(param)] = *data;
 		data->execPlan = NULL;
-		data->value = ExecEvalExprSwitchContext((ExprState *) lfirst(value), econtext, &data->isnull);
+		data->value = ExecEvalExprSwitchContext((ExprState *) lfirst(value), econtext,
+												&data->isnull);
 	}
 	foreach(lc, state->lookups)
 		rf_lookup_expect(lfirst(lc));

@@ -14,7 +14,10 @@ typedef struct RfLookup RfLookup;
 /* The lookup with this number in the plan that is being run; NULL: it has none. */
 extern RfLookup *rf_lookup_find(EState *estate, int number);
 
-/* For how many rows it is worth to know values, before those are read; what it kept for others may go. */
+/*
+ * For how many rows it is worth to know values, before those are read; what it kept for others may
+ * go.
+ */
 extern int	rf_lookup_begin(RfLookup *lookup);
 
 /* It will be asked for the values that its parameters have now. */

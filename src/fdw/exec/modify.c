@@ -50,12 +50,14 @@ static ExecutorRun_hook_type previous_executor_run = NULL;
 static ExecutorFinish_hook_type previous_executor_finish = NULL;
 
 void
-rf_complain_of_copies(Relation rel, UserMapping *first, uint64 first_rows, UserMapping *other, uint64 rows)
+rf_complain_of_copies(Relation rel, UserMapping *first, uint64 first_rows, UserMapping *other,
+					  uint64 rows)
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_DATA_CORRUPTED),
 			 errmsg("copies of replicated table \"%s\" differ", RelationGetRelationName(rel)),
-			 errdetail("Server \"%s\" wrote " UINT64_FORMAT " rows, server \"%s\" " UINT64_FORMAT ".",
+			 errdetail("Server \"%s\" wrote " UINT64_FORMAT
+					   " rows, server \"%s\" " UINT64_FORMAT ".",
 					   GetForeignServer(first->serverid)->servername, first_rows,
 					   GetForeignServer(other->serverid)->servername, rows),
 			 errhint("rdma.check_distribution() compares the copies.")));
@@ -84,7 +86,8 @@ finish_target(ModifyTarget *target)
 static void
 finish_load(ModifyState *state)
 {
-	bool		everywhere = state->distribution && state->distribution->placement == RF_PLACED_EVERYWHERE;
+	bool		everywhere = state->distribution &&
+		state->distribution->placement == RF_PLACED_EVERYWHERE;
 	uint64		rows = 0;
 	uint64		written = 0;
 
@@ -109,7 +112,8 @@ finish_load(ModifyState *state)
 			written = here;
 		}
 		else if (here != written)
-			rf_complain_of_copies(state->rel, state->targets[0].user, written, state->targets[i].user, here);
+			rf_complain_of_copies(state->rel, state->targets[0].user, written,
+								  state->targets[i].user, here);
 		target->rows = 0;
 	}
 	if (written >= rows)
@@ -245,10 +249,13 @@ begin_load(ModifyState *state, ModifyTableState *part, CmdType operation,
 	/* the copies of a table must report equal counts, whichever way rows are sent */
 	spec->may_refuse = state->distribution == NULL ||
 		state->distribution->placement != RF_PLACED_EVERYWHERE;
-	spec->receive_buffers = opts->fetch.receive_buffers < 0 ? rf_receive_buffers : opts->fetch.receive_buffers;
-	spec->receive_buffer_size = TYPEALIGN(4096, opts->fetch.receive_buffer_size < 0 ? rf_receive_buffer_size * 1024 :
-										 opts->fetch.receive_buffer_size);
-	spec->inline_limit = opts->fetch.inline_limit < 0 ? rf_inline_limit * 1024 : opts->fetch.inline_limit;
+	spec->receive_buffers = opts->fetch.receive_buffers < 0 ? rf_receive_buffers :
+		opts->fetch.receive_buffers;
+	spec->receive_buffer_size = TYPEALIGN(4096, opts->fetch.receive_buffer_size < 0 ?
+										  rf_receive_buffer_size * 1024 :
+										  opts->fetch.receive_buffer_size);
+	spec->inline_limit = opts->fetch.inline_limit < 0 ? rf_inline_limit * 1024 :
+		opts->fetch.inline_limit;
 	state->load_spec = spec;
 
 	await_end(state);
@@ -271,16 +278,18 @@ has_row_triggers(TriggerDesc *triggers, CmdType operation)
 }
 
 static bool
-may_load(ResultRelInfo *result_rel, CmdType operation, const RfTableOptions *opts, List *attrs, List *retrieved_attrs)
+may_load(ResultRelInfo *result_rel, CmdType operation, const RfTableOptions *opts, List *attrs,
+		 List *retrieved_attrs)
 {
-	return opts->batch_size != 1 && (attrs != NIL || operation == CMD_DELETE) && retrieved_attrs == NIL &&
-		result_rel->ri_WithCheckOptions == NIL && result_rel->ri_projectReturning == NULL &&
-		result_rel->ri_returningList == NIL && !has_row_triggers(result_rel->ri_TrigDesc, operation);
+	return opts->batch_size != 1 && (attrs != NIL || operation == CMD_DELETE) &&
+		retrieved_attrs == NIL && result_rel->ri_WithCheckOptions == NIL &&
+		result_rel->ri_projectReturning == NULL && result_rel->ri_returningList == NIL &&
+		!has_row_triggers(result_rel->ri_TrigDesc, operation);
 }
 
 static ModifyState *
-create_state(ResultRelInfo *result_rel, EState *estate, CmdType operation, const char *sql, List *targets,
-			 List *retrieved_attrs)
+create_state(ResultRelInfo *result_rel, EState *estate, CmdType operation, const char *sql,
+			 List *targets, List *retrieved_attrs)
 {
 	ModifyState *state = palloc0(sizeof(ModifyState));
 	TupleDesc	desc = RelationGetDescr(result_rel->ri_RelationDesc);
@@ -311,7 +320,8 @@ create_state(ResultRelInfo *result_rel, EState *estate, CmdType operation, const
 	state->param_count = list_length(types);
 	state->has_returning = retrieved_attrs != NIL;
 	if (state->has_returning)
-		state->reader = rf_result_reader_create(RelationGetDescr(state->rel), RelationGetRelationName(state->rel),
+		state->reader = rf_result_reader_create(RelationGetDescr(state->rel),
+												RelationGetRelationName(state->rel),
 												retrieved_attrs);
 	return state;
 }
@@ -337,7 +347,8 @@ rdmaBeginForeignModify(ModifyTableState *mtstate, ResultRelInfo *result_rel, Lis
 	rf_table_options(table, GetForeignServer(table->serverid), &opts);
 	if (list_nth(fdw_private, RF_MODIFY_MOVE) != NIL)
 	{
-		state->moves = rf_row_moves_create(state->rel, (List *) list_nth(fdw_private, RF_MODIFY_MOVE));
+		state->moves = rf_row_moves_create(state->rel,
+										   (List *) list_nth(fdw_private, RF_MODIFY_MOVE));
 		await_end(state);
 	}
 	else if (may_load(result_rel, mtstate->operation, &opts, state->attrs, retrieved))
@@ -395,7 +406,8 @@ rdmaBeginForeignInsert(ModifyTableState *mtstate, ResultRelInfo *result_rel)
 		(result_rel->ri_usesFdwDirectModify || result_rel->ri_FdwState))
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("cannot route tuples into foreign table to be updated \"%s\"", RelationGetRelationName(rel))));
+				 errmsg("cannot route tuples into foreign table to be updated \"%s\"",
+						RelationGetRelationName(rel))));
 
 	rf_table_options(table, GetForeignServer(table->serverid), &opts);
 	if (plan && plan->onConflictAction == ONCONFLICT_NOTHING)
@@ -410,7 +422,9 @@ rdmaBeginForeignInsert(ModifyTableState *mtstate, ResultRelInfo *result_rel)
 	rti = result_rel->ri_RangeTableIndex;
 	if (rti == 0)
 	{
-		rti = result_rel->ri_RootResultRelInfo ? result_rel->ri_RootResultRelInfo->ri_RangeTableIndex : 0;
+		rti = result_rel->ri_RootResultRelInfo ?
+			result_rel->ri_RootResultRelInfo->ri_RangeTableIndex :
+			0;
 		if (plan && plan->operation == CMD_UPDATE && rti == plan->rootRelation)
 			rti = mtstate->resultRelInfo[0].ri_RangeTableIndex;
 	}
@@ -491,7 +505,8 @@ insert_everywhere(ModifyState *state, TupleTableSlot *slot)
 		/* The values may lie in the slot, so it gets the returned row last. */
 		here = rf_modify_execute(state, target, i == state->target_count - 1 ? slot : NULL);
 		if (i > 0 && here != inserted)
-			rf_complain_of_copies(state->rel, state->targets[0].user, inserted, state->targets[i].user, here);
+			rf_complain_of_copies(state->rel, state->targets[0].user, inserted,
+								  state->targets[i].user, here);
 		inserted = here;
 	}
 	return state->load_spec || inserted > 0 ? slot : NULL;
@@ -508,7 +523,8 @@ begin_writing(ModifyState *state, EState *estate)
 }
 
 TupleTableSlot *
-rdmaExecForeignInsert(EState *estate, ResultRelInfo *result_rel, TupleTableSlot *slot, TupleTableSlot *plan_slot)
+rdmaExecForeignInsert(EState *estate, ResultRelInfo *result_rel, TupleTableSlot *slot,
+					  TupleTableSlot *plan_slot)
 {
 	ModifyState *state = result_rel->ri_FdwState;
 	ModifyTarget *target;
@@ -529,7 +545,8 @@ static int
 old_place(ModifyState *state, TupleTableSlot *plan_slot)
 {
 	for (int i = 0; i < state->distribution->key_count; i++)
-		state->key_values[i] = ExecGetJunkAttribute(plan_slot, state->old_key_attnos[i], &state->key_isnull[i]);
+		state->key_values[i] = ExecGetJunkAttribute(plan_slot, state->old_key_attnos[i],
+													&state->key_isnull[i]);
 	return rf_modify_place_of_key(state);
 }
 
@@ -538,8 +555,8 @@ old_place(ModifyState *state, TupleTableSlot *plan_slot)
  * not identify.
  */
 static ModifyTarget *
-find_target(ModifyState *state, ResultRelInfo *result_rel, TupleTableSlot *slot, TupleTableSlot *plan_slot,
-			bool update)
+find_target(ModifyState *state, ResultRelInfo *result_rel, TupleTableSlot *slot,
+			TupleTableSlot *plan_slot, bool update)
 {
 	int			place;
 
@@ -552,7 +569,8 @@ find_target(ModifyState *state, ResultRelInfo *result_rel, TupleTableSlot *slot,
 		rf_modify_place_of_row(state, slot) != place)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("a trigger of foreign table \"%s\" moves a row to another node", RelationGetRelationName(state->rel)),
+				 errmsg("a trigger of foreign table \"%s\" moves a row to another node",
+						RelationGetRelationName(state->rel)),
 				 errhint("Delete the row and insert it again.")));
 	return rf_modify_target(state, place);
 }
@@ -582,7 +600,8 @@ write_row(ResultRelInfo *result_rel, TupleTableSlot *slot, TupleTableSlot *plan_
 }
 
 TupleTableSlot *
-rdmaExecForeignUpdate(EState *estate, ResultRelInfo *result_rel, TupleTableSlot *slot, TupleTableSlot *plan_slot)
+rdmaExecForeignUpdate(EState *estate, ResultRelInfo *result_rel, TupleTableSlot *slot,
+					  TupleTableSlot *plan_slot)
 {
 	ModifyState *state = result_rel->ri_FdwState;
 
@@ -604,7 +623,8 @@ rdmaExecForeignUpdate(EState *estate, ResultRelInfo *result_rel, TupleTableSlot 
 }
 
 TupleTableSlot *
-rdmaExecForeignDelete(EState *estate, ResultRelInfo *result_rel, TupleTableSlot *slot, TupleTableSlot *plan_slot)
+rdmaExecForeignDelete(EState *estate, ResultRelInfo *result_rel, TupleTableSlot *slot,
+					  TupleTableSlot *plan_slot)
 {
 	begin_writing(result_rel->ri_FdwState, estate);
 	return write_row(result_rel, slot, plan_slot, false);
@@ -667,21 +687,29 @@ rdmaExplainForeignModify(ModifyTableState *mtstate, ResultRelInfo *result_rel, L
 			sum.waits += stats->waits;
 			sum.wait_us += stats->wait_us;
 			if (state->distribution && es->format == EXPLAIN_FORMAT_TEXT)
-				ExplainPropertyText("Loaded Node",
+				ExplainPropertyText(
+									"Loaded Node",
 									psprintf("%s rows=" UINT64_FORMAT,
-											 GetForeignServer(state->targets[i].user->serverid)->servername, stats->rows), es);
+											 GetForeignServer(state->targets[i].user->serverid)
+											 ->servername,
+											 stats->rows),
+									es);
 		}
 		if (sum.refused > 0 || es->format != EXPLAIN_FORMAT_TEXT)
 			ExplainPropertyUInteger("Rows Written One by One", NULL, sum.refused, es);
 		if (es->format == EXPLAIN_FORMAT_TEXT)
 		{
 			ExplainPropertyText("Loaded",
-								psprintf("rows=" UINT64_FORMAT " batches=" UINT64_FORMAT " bytes=" UINT64_FORMAT
-										 " requests=" UINT64_FORMAT " flows=" UINT64_FORMAT,
-										 sum.rows, sum.batches, sum.bytes, sum.requests, sum.flows), es);
+								psprintf("rows=" UINT64_FORMAT " batches=" UINT64_FORMAT
+										 " bytes=" UINT64_FORMAT " requests=" UINT64_FORMAT
+										 " flows=" UINT64_FORMAT,
+										 sum.rows, sum.batches, sum.bytes, sum.requests, sum.flows),
+								es);
 			if (es->timing && sum.flows > 0)
 				ExplainPropertyText("Waited",
-									psprintf("%.3f ms in " UINT64_FORMAT " waits", sum.wait_us / 1000.0, sum.waits), es);
+									psprintf("%.3f ms in " UINT64_FORMAT " waits",
+											 sum.wait_us / 1000.0, sum.waits),
+									es);
 			return;
 		}
 		ExplainPropertyUInteger("Loaded Rows", NULL, sum.rows, es);
@@ -719,9 +747,13 @@ rdmaExecForeignTruncate(List *rels, DropBehavior behavior, bool restart_seqs)
 		if (!opts.truncatable)
 			ereport(ERROR,
 					(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-					 errmsg("foreign table \"%s\" does not allow truncates", RelationGetRelationName(rel))));
+					 errmsg("foreign table \"%s\" does not allow truncates",
+							RelationGetRelationName(rel))));
 		appendStringInfo(&sql, "%s%s%s", lc == list_head(rels) ? "TRUNCATE " : ", ",
-						 rf_server_nodes(server) != NIL && rf_truncates_only(RelationGetRelid(rel)) ? "ONLY " : "",
+						 rf_server_nodes(server) != NIL &&
+						 rf_truncates_only(RelationGetRelid(rel)) ?
+						 "ONLY " :
+						 "",
 						 rf_remote_relation_name(&opts));
 	}
 	Assert(server != NULL);		/* core calls once per server */
@@ -734,7 +766,8 @@ rdmaExecForeignTruncate(List *rels, DropBehavior behavior, bool restart_seqs)
 	sessions = palloc_array(RfSession *, list_length(nodes));
 	results = palloc_array(PGresult *, list_length(nodes));
 	foreach(lc, nodes)
-		sessions[foreach_current_index(lc)] = rf_node_session(0, GetUserMapping(GetUserId(), lfirst_oid(lc)), server->serverid);
+		sessions[foreach_current_index(lc)] = rf_node_session(
+															  0, GetUserMapping(GetUserId(), lfirst_oid(lc)), server->serverid);
 	rf_sessions_execute(sessions, list_length(nodes), sql.data, false, results);
 	for (int i = 0; i < list_length(nodes); i++)
 		PQclear(results[i]);

@@ -51,7 +51,8 @@ rf_value_writer_create(List *types)
 	writer->count = list_length(types);
 	writer->out = palloc0(sizeof(FmgrInfo) * Max(writer->count, 1));
 	writer->text = palloc0(sizeof(char *) * Max(writer->count, 1));
-	writer->context = AllocSetContextCreate(CurrentMemoryContext, "rdma_fdw parameters", ALLOCSET_SMALL_SIZES);
+	writer->context = AllocSetContextCreate(CurrentMemoryContext, "rdma_fdw parameters",
+											ALLOCSET_SMALL_SIZES);
 	foreach(lc, types)
 	{
 		Oid			function;
@@ -93,7 +94,8 @@ rf_result_reader_create(TupleDesc desc, const char *relation, List *attnums)
 	reader->attnums = attnums;
 	reader->values = palloc0(sizeof(Datum) * desc->natts);
 	reader->isnull = palloc0(sizeof(bool) * desc->natts);
-	reader->context = AllocSetContextCreate(CurrentMemoryContext, "rdma_fdw result", ALLOCSET_SMALL_SIZES);
+	reader->context = AllocSetContextCreate(CurrentMemoryContext, "rdma_fdw result",
+											ALLOCSET_SMALL_SIZES);
 	return reader;
 }
 
@@ -119,7 +121,8 @@ conversion_error_context(void *arg)
 
 	if (reader->current > 0)
 		errcontext("column \"%s\" of foreign table \"%s\"",
-				   NameStr(TupleDescAttr(reader->in->tupdesc, reader->current - 1)->attname), reader->relation);
+				   NameStr(TupleDescAttr(reader->in->tupdesc, reader->current - 1)->attname),
+				   reader->relation);
 }
 
 void
@@ -136,8 +139,10 @@ rf_read_result(RfResultReader *reader, PGresult *result, int row, TupleTableSlot
 	if (PQnfields(result) != list_length(reader->attnums))
 		ereport(ERROR,
 				(errcode(ERRCODE_FDW_ERROR),
-				 errmsg("remote query result does not match the foreign table \"%s\"", reader->relation),
-				 errdetail("It has %d columns instead of %d.", PQnfields(result), list_length(reader->attnums))));
+				 errmsg("remote query result does not match the foreign table \"%s\"",
+						reader->relation),
+				 errdetail("It has %d columns instead of %d.", PQnfields(result),
+						   list_length(reader->attnums))));
 	MemoryContextReset(reader->context);
 	memset(reader->isnull, true, desc->natts * sizeof(bool));
 	nestlevel = rf_neutral_settings(reader->depends);
@@ -146,7 +151,8 @@ rf_read_result(RfResultReader *reader, PGresult *result, int row, TupleTableSlot
 	{
 		int			column = foreach_current_index(lc);
 		int			i = lfirst_int(lc) - 1;
-		char	   *value = PQgetisnull(result, row, column) ? NULL : PQgetvalue(result, row, column);
+		char	   *value = PQgetisnull(result, row, column) ? NULL :
+			PQgetvalue(result, row, column);
 
 		if (lfirst_int(lc) == SelfItemPointerAttributeNumber)
 		{
@@ -158,7 +164,8 @@ rf_read_result(RfResultReader *reader, PGresult *result, int row, TupleTableSlot
 		reader->current = i + 1;
 		/* NULLs too: a domain may reject them */
 		reader->values[i] = InputFunctionCall(&reader->in->attinfuncs[i], value,
-											  reader->in->attioparams[i], reader->in->atttypmods[i]);
+											  reader->in->attioparams[i],
+											  reader->in->atttypmods[i]);
 		reader->isnull[i] = value == NULL;
 	}
 	error_context_stack = callback.previous;

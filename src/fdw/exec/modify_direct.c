@@ -51,7 +51,8 @@ typedef struct DirectState
 
 	uint64		statement;		/* rf_statement_begin */
 	bool		executed;
-	PGresult  **results;		/* one per node; of a replicated table only the first one's rows count */
+	PGresult  **results;		/* one per node; of a replicated table only the first one's rows
+								 * count */
 	int			result;			/* RETURNING goes on with this one */
 	int			next;			/* and this row of it */
 	MemoryContextCallback gone;
@@ -173,7 +174,8 @@ rdmaBeginDirectModify(ForeignScanState *node, int eflags)
 		set_up_target(state, plan, rel, estate);
 	state->exchanges = (List *) list_nth(plan->fdw_private, RF_DIRECT_EXCHANGES);
 	if (state->exchanges != NIL)
-		resolve_buffers(state, rf_fetch_options((List *) list_nth(plan->fdw_private, RF_DIRECT_FETCH)));
+		resolve_buffers(state,
+						rf_fetch_options((List *) list_nth(plan->fdw_private, RF_DIRECT_FETCH)));
 	state->set_processed = boolVal(list_nth(plan->fdw_private, RF_DIRECT_SET_PROCESSED));
 	state->write.estate = estate;
 	state->write.userid = state->userid;
@@ -218,7 +220,8 @@ form_exchanges(DirectState *state)
 			lfourth(exchange), list_nth(exchange, 4), state->buffers, state->buffer_size
 		};
 	}
-	rf_exchange_form(sessions, state->node_count, specs, list_length(state->exchanges), state->statement);
+	rf_exchange_form(sessions, state->node_count, specs, list_length(state->exchanges),
+					 state->statement);
 	rf_exchange_end_turn();
 	pfree(sessions);
 	pfree(specs);
@@ -274,8 +277,8 @@ execute_exchanging(DirectState *state, const char *const *values)
 }
 
 /*
- * Runs the statement on the nodes from `first` on, before `last`, at the same time. A node that is down is
- * an error before any of them starts.
+ * Runs the statement on the nodes from `first` on, before `last`, at the same time. A node that is
+ * down is an error before any of them starts.
  */
 static void
 execute_on(DirectState *state, int first, int last, const char *const *values)
@@ -327,7 +330,10 @@ execute(ForeignScanState *node, DirectState *state)
 		execute_on(state, only, only + 1, values);
 	else if (state->everywhere)
 	{
-		/* who has locked the first copies may lock the others: else two statements could each have some */
+		/*
+		 * who has locked the first copies may lock the others: else two statements could each have
+		 * some
+		 */
 		execute_on(state, 0, 1, values);
 		execute_on(state, 1, state->node_count, values);
 	}
@@ -338,8 +344,8 @@ execute(ForeignScanState *node, DirectState *state)
 		if (!state->everywhere || i == 0)
 			rows += rows_written(state, i);
 		else if (rows_written(state, i) != rows)
-			rf_complain_of_copies(node->resultRelInfo->ri_RelationDesc, state->users[0], rows, state->users[i],
-								  rows_written(state, i));
+			rf_complain_of_copies(node->resultRelInfo->ri_RelationDesc, state->users[0], rows,
+								  state->users[i], rows_written(state, i));
 	}
 	MemoryContextSwitchTo(caller);
 	state->executed = true;
@@ -404,9 +410,12 @@ rdmaExplainDirectModify(ForeignScanState *node, ExplainState *es)
 	foreach(lc, rf_server_nodes(GetForeignServer(plan->fs_server)))
 		names = lappend(names, GetForeignServer(lfirst_oid(lc))->servername);
 	if (names != NIL)
-		ExplainPropertyList(list_nth(plan->fdw_private, RF_DIRECT_KEYS) != NIL ? "One of Nodes" : "Nodes", names, es);
+		ExplainPropertyList(list_nth(plan->fdw_private, RF_DIRECT_KEYS) != NIL ? "One of Nodes" :
+							"Nodes",
+							names, es);
 	if (strVal(list_nth(plan->fdw_private, RF_DIRECT_STRATEGY))[0] != '\0')
-		ExplainPropertyText("Strategy", strVal(list_nth(plan->fdw_private, RF_DIRECT_STRATEGY)), es);
+		ExplainPropertyText("Strategy", strVal(list_nth(plan->fdw_private, RF_DIRECT_STRATEGY)),
+							es);
 	rf_explain_exchanges(list_nth(plan->fdw_private, RF_DIRECT_EXCHANGES), es);
 	if (es->verbose)
 		ExplainPropertyText("Remote SQL", strVal(list_nth(plan->fdw_private, RF_DIRECT_SQL)), es);

@@ -7,8 +7,8 @@
  * again later would otherwise find rows that have moved there, and update them once more. Rows that
  * leave their node are deleted first, so that keys which they give up are free for others.
  *
- * What refers to a row by a foreign key would follow its deletion, by ON DELETE CASCADE for example,
- * where the user meant an update: nodes whose table is referenced so are refused.
+ * What refers to a row by a foreign key would follow its deletion, by ON DELETE CASCADE for
+ * example, where the user meant an update: nodes whose table is referenced so are refused.
  */
 #include "postgres.h"
 
@@ -104,8 +104,10 @@ rf_row_moves_add(RfRowMoves *moves, int from, int to, Datum ctid, TupleTableSlot
 	moves->values[MOVE_FROM] = Int32GetDatum(from);
 	moves->values[MOVE_TO] = Int32GetDatum(to);
 	moves->values[MOVE_CTID] = ctid;
-	memcpy(moves->values + MOVE_COLUMNS, row->tts_values, sizeof(Datum) * (desc->natts - MOVE_COLUMNS));
-	memcpy(moves->isnull + MOVE_COLUMNS, row->tts_isnull, sizeof(bool) * (desc->natts - MOVE_COLUMNS));
+	memcpy(moves->values + MOVE_COLUMNS, row->tts_values,
+		   sizeof(Datum) * (desc->natts - MOVE_COLUMNS));
+	memcpy(moves->isnull + MOVE_COLUMNS, row->tts_isnull,
+		   sizeof(bool) * (desc->natts - MOVE_COLUMNS));
 	tuplestore_putvalues(moves->rows, desc, moves->values, moves->isnull);
 	moves->count++;
 }
@@ -134,7 +136,8 @@ place(const RfRowMoves *moves, int column)
 
 /* A command of one node. */
 static RfCommand *
-command(RfRowMoves *moves, RfCommand **commands, int i, ModifyTarget *target, const char *sql, int param_count)
+command(RfRowMoves *moves, RfCommand **commands, int i, ModifyTarget *target, const char *sql,
+		int param_count)
 {
 	MemoryContext caller;
 
@@ -170,23 +173,33 @@ check_references(const RfRowMoves *moves, ModifyTarget *target)
 	char	   *constraint = NULL;
 
 	rf_table_options(table, GetForeignServer(table->serverid), &opts);
-	result = rf_session_query(target->session,
-							  psprintf("SELECT c.conname, c.conrelid::pg_catalog.regclass FROM pg_catalog.pg_constraint c"
-									   " WHERE c.contype = 'f' AND c.confdeltype IN ('c', 'n', 'd') AND (c.confrelid = %s::pg_catalog.regclass"
-									   " OR c.confrelid IN (SELECT p.relid FROM pg_catalog.pg_partition_tree(%s::pg_catalog.regclass) p)) LIMIT 1",
+	result = rf_session_query(
+							  target->session,
+							  psprintf("SELECT c.conname, c.conrelid::pg_catalog.regclass FROM "
+									   "pg_catalog.pg_constraint c"
+									   " WHERE c.contype = 'f' AND c.confdeltype IN ('c', 'n', "
+									   "'d') AND (c.confrelid = %s::pg_catalog.regclass"
+									   " OR c.confrelid IN (SELECT p.relid FROM "
+									   "pg_catalog.pg_partition_tree(%s::pg_catalog.regclass) p)) "
+									   "LIMIT 1",
 									   quote_literal_cstr(rf_remote_relation_name(&opts)),
 									   quote_literal_cstr(rf_remote_relation_name(&opts))));
 	if (PQntuples(result) > 0)
-		constraint = psprintf("Constraint \"%s\" of table %s", RF_MESSAGE_TEXT(PQgetvalue(result, 0, 0)),
+		constraint = psprintf("Constraint \"%s\" of table %s",
+							  RF_MESSAGE_TEXT(PQgetvalue(result, 0, 0)),
 							  RF_MESSAGE_TEXT(PQgetvalue(result, 0, 1)));
 	PQclear(result);
 	if (constraint)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("cannot move rows of foreign table \"%s\" to another node", RelationGetRelationName(moves->rel)),
-				 errdetail("%s on server \"%s\" refers to them, with an ON DELETE action: their deletion would not be an update to it.",
-						   constraint, GetForeignServer(target->user->serverid)->servername),
-				 errhint("Insert the rows with their new keys, change what refers to them, then delete the old ones.")));
+				 errmsg("cannot move rows of foreign table \"%s\" to another node",
+						RelationGetRelationName(moves->rel)),
+				 errdetail("%s on server \"%s\" refers to them, with an ON DELETE action: their "
+						   "deletion would not be an update to it.",
+						   constraint,
+						   GetForeignServer(target->user->serverid)->servername),
+				 errhint("Insert the rows with their new keys, change what refers to them, then "
+						 "delete the old ones.")));
 }
 
 /* Deletes on their nodes what moves; the rest goes to the rows that it returns. */
@@ -239,8 +252,10 @@ insert_moved(ModifyState *state, Datum *values, bool *isnull)
 				rf_write_values(moves->insert_writer, values, isnull)) == 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_TRIGGERED_DATA_CHANGE_VIOLATION),
-				 errmsg("a row of foreign table \"%s\" was not taken by the node that it moves to", RelationGetRelationName(moves->rel)),
-				 errdetail("A trigger or rule on server \"%s\" left it out.", GetForeignServer(target->user->serverid)->servername)));
+				 errmsg("a row of foreign table \"%s\" was not taken by the node that it moves to",
+						RelationGetRelationName(moves->rel)),
+				 errdetail("A trigger or rule on server \"%s\" left it out.",
+						   GetForeignServer(target->user->serverid)->servername)));
 }
 
 uint64

@@ -78,11 +78,11 @@ extern void rf_modify_find_targets(ModifyState *state, ResultRelInfo *result_rel
 extern void rf_modify_create_command(ModifyState *state, ModifyTarget *target);
 
 /*
- * The node with the bucket of state->key_values, or of the keys of a row. Detoasted copies are freed
- * with the row.
+ * The node with the bucket of state->key_values, or of the keys of a row. Detoasted copies are
+ * freed with the row.
  */
-extern int rf_modify_place_of_key(ModifyState *state);
-extern int rf_modify_place_of_row(ModifyState *state, TupleTableSlot *slot);
+extern int	rf_modify_place_of_key(ModifyState *state);
+extern int	rf_modify_place_of_row(ModifyState *state, TupleTableSlot *slot);
 
 /* The i-th node, ready for writing. */
 extern ModifyTarget *rf_modify_target(ModifyState *state, int i);
@@ -94,11 +94,12 @@ extern void rf_modify_take_values(ModifyState *state, TupleTableSlot *slot, int 
  * Runs the statement with the values; returns the number of rows it wrote there. The first of them
  * goes into the slot if it returns any and slot is not NULL.
  */
-extern int rf_modify_execute(ModifyState *state, ModifyTarget *target, TupleTableSlot *slot);
+extern int	rf_modify_execute(ModifyState *state, ModifyTarget *target, TupleTableSlot *slot);
 
 /*
- * In READ COMMITTED the row that the command names by its place (ctid), which is its first parameter, is
- * locked before: a join of several nodes has found it without that. An ERROR (40001) if it has changed.
+ * In READ COMMITTED the row that the command names by its place (ctid), which is its first
+ * parameter, is locked before: a join of several nodes has found it without that. An ERROR (40001)
+ * if it has changed.
  */
 extern void rf_modify_lock_first(Relation rel, RfCommand *command, bool delete);
 
@@ -106,10 +107,11 @@ extern void rf_modify_lock_first(Relation rel, RfCommand *command, bool delete);
 extern void rf_modify_ambiguous(Relation rel, int rows) __attribute__((noreturn));
 
 /*
- * Rows of which an UPDATE assigns the distribution key. rf_row_moves_create: statements is RF_MODIFY_MOVE,
- * in the current memory context. rf_row_moves_add: keeps the new row of what is at ctid on node `from` and
- * shall be on node `to`. rf_row_moves_finish: writes them, and returns how many were still there; *rows:
- * how many were added. rf_row_moves_end: frees what is not freed with the memory context.
+ * Rows of which an UPDATE assigns the distribution key. rf_row_moves_create: statements is
+ * RF_MODIFY_MOVE, in the current memory context. rf_row_moves_add: keeps the new row of what is at
+ * ctid on node `from` and shall be on node `to`. rf_row_moves_finish: writes them, and returns how
+ * many were still there; *rows: how many were added. rf_row_moves_end: frees what is not freed with
+ * the memory context.
  */
 extern RfRowMoves *rf_row_moves_create(Relation rel, List *statements);
 extern void rf_row_moves_add(RfRowMoves *moves, int from, int to, Datum ctid, TupleTableSlot *row);

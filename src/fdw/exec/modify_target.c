@@ -41,7 +41,8 @@ rf_modify_find_targets(ModifyState *state, ResultRelInfo *result_rel)
 		{
 			RfDistribution *distribution = state->distribution;
 
-			state->route = rf_route_create(distribution->key_count, distribution->types, distribution->collations);
+			state->route = rf_route_create(distribution->key_count, distribution->types,
+										   distribution->collations);
 			state->buckets = rf_server_buckets(GetForeignServer(table->serverid));
 			state->key_values = palloc0_array(Datum, distribution->key_count);
 			state->key_isnull = palloc0_array(bool, distribution->key_count);
@@ -63,7 +64,8 @@ rf_modify_lock_first(Relation rel, RfCommand *command, bool delete)
 		return;
 	rf_table_options(table, GetForeignServer(table->serverid), &opts);
 	rf_command_precede(command, psprintf("SELECT rdma.lock_row(%s, $1, %s)",
-										 quote_literal_cstr(rf_remote_relation_name(&opts)), delete ? "true" : "false"));
+										 quote_literal_cstr(rf_remote_relation_name(&opts)),
+										 delete ? "true" : "false"));
 }
 
 void
@@ -77,7 +79,10 @@ rf_modify_create_command(ModifyState *state, ModifyTarget *target)
 	MemoryContextSwitchTo(caller);
 }
 
-/* With the first node that a row goes to, and those whose transactions must begin together with that one's. */
+/*
+ * With the first node that a row goes to, and those whose transactions must begin together with
+ * that one's.
+ */
 static void
 begin_statement(ModifyState *state, const ModifyTarget *target)
 {
@@ -163,7 +168,8 @@ rf_modify_execute(ModifyState *state, ModifyTarget *target, TupleTableSlot *slot
 	PGresult   *volatile result;
 	volatile int rows = 0;
 
-	result = rf_command_execute(target->command, rf_write_values(state->writer, state->values, state->isnull));
+	result = rf_command_execute(target->command,
+								rf_write_values(state->writer, state->values, state->isnull));
 	PG_TRY();
 	{
 		if (state->has_returning)
@@ -192,7 +198,11 @@ rf_modify_ambiguous(Relation rel, int rows)
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_CARDINALITY_VIOLATION),
-			 errmsg("a row of foreign table \"%s\" cannot be told from others", RelationGetRelationName(rel)),
-			 errdetail("The remote relation has partitions or children, and %d rows of them are at the same place (ctid).", rows),
-			 errhint("Make each of them a foreign table of its own, or write a statement whose conditions the data node can evaluate.")));
+			 errmsg("a row of foreign table \"%s\" cannot be told from others",
+					RelationGetRelationName(rel)),
+			 errdetail("The remote relation has partitions or children, and %d rows of them are "
+					   "at the same place (ctid).",
+					   rows),
+			 errhint("Make each of them a foreign table of its own, or write a statement whose "
+					 "conditions the data node can evaluate.")));
 }

@@ -194,8 +194,8 @@ rdmaForeignAsyncConfigureWait(AsyncRequest *areq)
 		ExecAsyncResponse(areq);
 	}
 	else if (state->parts->stream != NULL)
-		AddWaitEventToSet(append->as_eventset, WL_SOCKET_READABLE, rf_stream_socket(state->parts->stream),
-						  NULL, areq);
+		AddWaitEventToSet(append->as_eventset, WL_SOCKET_READABLE,
+						  rf_stream_socket(state->parts->stream), NULL, areq);
 }
 
 /* ---------- early start ---------- */
@@ -353,7 +353,8 @@ rf_scan_start_early(EState *estate, PlanState *top)
 		RfScanState *state = lfirst(lc);
 
 		if (left > 0 && !state->started && !state->ended && state->param_count == 0 &&
-			state->fetch.async_capable != 0 && has_session_to_itself(state) && sessions_are_idle(state))
+			state->fetch.async_capable != 0 && has_session_to_itself(state) &&
+			sessions_are_idle(state))
 		{
 			rf_scan_start(state);
 			left -= state->part_count;

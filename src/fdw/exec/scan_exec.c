@@ -98,8 +98,8 @@ uses_system_columns(ForeignScan *plan)
 static RfDecoder *
 create_decoder(RfScanState *state, ForeignScan *plan, TupleDesc desc)
 {
-	RfDecoder  *decoder = rf_decoder_create(desc, state->column_count, state->attnums, state->relation,
-											state->fetch.trusted);
+	RfDecoder  *decoder = rf_decoder_create(desc, state->column_count, state->attnums,
+											state->relation, state->fetch.trusted);
 	ListCell   *lc;
 
 	rf_decoder_set_context(decoder, scan_error_context, state);
@@ -183,7 +183,8 @@ rdmaBeginForeignScan(ForeignScanState *node, int eflags)
 		state->parts->sql = rf_scan_sql(plan);
 	}
 	for (int i = 0; i < state->part_count; i++)
-		state->parts[i].decoder = i > 0 && state->merge ? create_decoder(state, plan, desc) : state->decoder;
+		state->parts[i].decoder = i > 0 && state->merge ? create_decoder(state, plan, desc) :
+			state->decoder;
 
 	dlist_push_tail(&rf_open_scans, &state->node);
 	state->gone.func = query_memory_gone;
@@ -232,7 +233,8 @@ with_row_types(TupleDesc desc, ForeignScan *plan, EState *estate)
 			continue;
 		if (result == desc)
 			result = CreateTupleDescCopy(desc);
-		TupleDescInitEntry(result, tle->resno, NameStr(TupleDescAttr(desc, tle->resno - 1)->attname),
+		TupleDescInitEntry(result, tle->resno,
+						   NameStr(TupleDescAttr(desc, tle->resno - 1)->attname),
 						   get_rel_type_id(exec_rt_fetch(var->varno, estate)->relid), -1, 0);
 	}
 	return result;
@@ -314,7 +316,8 @@ set_up_params(RfScanState *state, ForeignScanState *node, ForeignScan *plan)
 		return;
 	state->param_out = palloc0(sizeof(FmgrInfo) * state->param_count);
 	state->param_types = palloc0(sizeof(char *) * state->param_count);
-	state->param_context = AllocSetContextCreate(state->context, "rdma_fdw parameters", ALLOCSET_SMALL_SIZES);
+	state->param_context = AllocSetContextCreate(state->context, "rdma_fdw parameters",
+												 ALLOCSET_SMALL_SIZES);
 	foreach(lc, types)
 	{
 		Oid			type = lfirst_oid(lc);
@@ -323,11 +326,13 @@ set_up_params(RfScanState *state, ForeignScanState *node, ForeignScan *plan)
 
 		getTypeOutputInfo(type, &function, &is_varlena);
 		fmgr_info(function, &state->param_out[i]);
+
 		/*
-		 * "typmod given": without it char and bit would be printed as types of one character or bit
+		 * "typmod given": without it char and bit would be printed as types of one character or
+		 * bit
 		 */
-		state->param_types[i] = format_type_extended(type, -1,
-													 FORMAT_TYPE_TYPEMOD_GIVEN | FORMAT_TYPE_FORCE_QUALIFY);
+		state->param_types[i] = format_type_extended(
+													 type, -1, FORMAT_TYPE_TYPEMOD_GIVEN | FORMAT_TYPE_FORCE_QUALIFY);
 		state->param_depends |= rf_text_depends(type);
 		i++;
 	}
@@ -397,8 +402,8 @@ iterate(ForeignScanState *node, RfScanState *state)
 }
 
 /*
- * xmin and similar columns have no meaning for a remote row: they are 0, as in postgres_fdw, unless they tell
- * where the row is to be locked.
+ * xmin and similar columns have no meaning for a remote row: they are 0, as in postgres_fdw, unless
+ * they tell where the row is to be locked.
  */
 static TupleTableSlot *
 with_system_columns(RfScanState *state, TupleTableSlot *slot, TupleTableSlot *row)
@@ -427,8 +432,9 @@ rdmaIterateForeignScan(ForeignScanState *node)
 	 * The slot still holds our previous row, unchanged: the next one uses the same arrays. Not if
 	 * the slot is empty, or if an upper node materialized it.
 	 */
-	if (likely((slot->tts_flags & (TTS_FLAG_EMPTY | TTS_FLAG_SHOULDFREE)) == 0 && state->plain_slot &&
-			   ((HeapTupleTableSlot *) slot)->tuple == NULL && !state->need_batch) &&
+	if (likely((slot->tts_flags & (TTS_FLAG_EMPTY | TTS_FLAG_SHOULDFREE)) == 0 &&
+			   state->plain_slot && ((HeapTupleTableSlot *) slot)->tuple == NULL &&
+			   !state->need_batch) &&
 		likely(rf_decoder_next(state->decoder, slot->tts_values, slot->tts_isnull)))
 		return slot;
 
@@ -453,8 +459,8 @@ start_once(RfScanState *state)
 }
 
 /*
- * The first batch of a statement that any of several nodes can run. If its node is lost before that has
- * come, and the transaction did nothing else there, another one runs it.
+ * The first batch of a statement that any of several nodes can run. If its node is lost before that
+ * has come, and the transaction did nothing else there, another one runs it.
  */
 static RfStreamPoll
 first_of_any(RfScanState *state, const void **batch, uint32 *length)
@@ -473,7 +479,8 @@ first_of_any(RfScanState *state, const void **batch, uint32 *length)
 		}
 		PG_CATCH();
 		{
-			if (!part->fresh || part->stream == NULL || state->losses + 1 >= list_length(part->any) ||
+			if (!part->fresh || part->stream == NULL ||
+				state->losses + 1 >= list_length(part->any) ||
 				!rf_session_forsake(part->user, part->uses))
 				PG_RE_THROW();
 			MemoryContextSwitchTo(context);

@@ -148,11 +148,15 @@ rf_scan_nodes_collect(RfScanState *state)
 		commands[i] = rf_command_create(rf_scan_part_session(&state->parts[i]),
 										"SELECT number, rows_out, bytes_out, rows_in, bytes_in, "
 										"rows_kept_local, stalls, spilled_bytes, transport, "
-										/* not every node has been upgraded yet */
-										"pg_catalog.to_jsonb(s) OPERATOR(pg_catalog.->>) 'process_rows', "
-										"pg_catalog.to_jsonb(s) OPERATOR(pg_catalog.->>) 'encryption', "
-										"coalesce(pg_catalog.to_jsonb(s) OPERATOR(pg_catalog.->>) 'rows_filtered', '0'), "
-										"pg_catalog.to_jsonb(s) OPERATOR(pg_catalog.->>) 'taken_rows' "
+		/* not every node has been upgraded yet */
+										"pg_catalog.to_jsonb(s) OPERATOR(pg_catalog.->>) "
+										"'process_rows', "
+										"pg_catalog.to_jsonb(s) OPERATOR(pg_catalog.->>) "
+										"'encryption', "
+										"coalesce(pg_catalog.to_jsonb(s) OPERATOR(pg_catalog.->>) "
+										"'rows_filtered', '0'), "
+										"pg_catalog.to_jsonb(s) OPERATOR(pg_catalog.->>) "
+										"'taken_rows' "
 										"FROM rdma.exchange_stats() s", 0, false);
 		rf_command_send(commands[i], NULL);
 	}
@@ -181,11 +185,13 @@ rf_scan_nodes_collect(RfScanState *state)
 			stats->spilled_bytes = to_uint64(result, row, 7);
 			strlcpy(stats->transport, PQgetvalue(result, row, 8), sizeof(stats->transport));
 			if (!PQgetisnull(result, row, 9))
-				stats->process_rows = MemoryContextStrdup(state->context, PQgetvalue(result, row, 9));
+				stats->process_rows = MemoryContextStrdup(state->context,
+														  PQgetvalue(result, row, 9));
 			strlcpy(stats->encryption, PQgetvalue(result, row, 10), sizeof(stats->encryption));
 			stats->rows_filtered = to_uint64(result, row, 11);
 			if (!PQgetisnull(result, row, 12))
-				stats->taken_rows = MemoryContextStrdup(state->context, PQgetvalue(result, row, 12));
+				stats->taken_rows = MemoryContextStrdup(state->context,
+														PQgetvalue(result, row, 12));
 		}
 		PQclear(result);
 	}
@@ -398,7 +404,8 @@ advance(RfScanPart *part)
 		while ((got = try_part(part, &batch, &length)) == RF_STREAM_NOTHING)
 		{
 			/* without exchanges each node goes on by itself */
-			if (!rf_stream_set_wait(part->stream, part->scan->exchanges != NIL ? MERGE_PATIENCE_MS : -1))
+			if (!rf_stream_set_wait(part->stream,
+									part->scan->exchanges != NIL ? MERGE_PATIENCE_MS : -1))
 				rf_stream_store(part->stream);
 		}
 		if (got == RF_STREAM_END)
@@ -458,7 +465,8 @@ rf_scan_merge_next(RfScanState *state)
 int
 rf_scan_current_part(RfScanState *state)
 {
-	return state->merge ? DatumGetInt32(binaryheap_first(state->merge->heap)) : (int) (state->current - state->parts);
+	return state->merge ? DatumGetInt32(binaryheap_first(state->merge->heap)) :
+		(int) (state->current - state->parts);
 }
 
 void

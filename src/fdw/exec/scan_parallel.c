@@ -62,7 +62,7 @@ rdmaReInitializeDSMForeignScan(ForeignScanState *node, ParallelContext *pcxt, vo
 }
 
 void
-rdmaInitializeWorkerForeignScan(ForeignScanState *node, shm_toc *toc, void *coordinate)
+rdmaInitializeWorkerForeignScan(ForeignScanState *node, shm_toc * toc, void *coordinate)
 {
 	RfScanState *state = (RfScanState *) node->fdw_state;
 	MemoryContext save = MemoryContextSwitchTo(state->context);

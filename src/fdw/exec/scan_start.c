@@ -1,7 +1,7 @@
 /*
  * scan_start.c - starts a foreign scan: evaluates its parameters, selects its nodes, forms their
- * exchanges, opens the streams, and decides whether rows may stay in receive buffers. Also closes the
- * streams.
+ * exchanges, opens the streams, and decides whether rows may stay in receive buffers. Also closes
+ * the streams.
  *
  * scan_exec.c, scan_nodes.c, scan_async.c and scan_parallel.c call this; it calls none of them, and
  * does nothing per row.
@@ -158,8 +158,8 @@ rf_scan_part_session(RfScanPart *part)
 }
 
 /*
- * How many parts run on the machine of each; 0: not looked at, as there is one only, or the nodes' exchanges
- * know better. Other names of one machine count as other machines.
+ * How many parts run on the machine of each; 0: not looked at, as there is one only, or the nodes'
+ * exchanges know better. Other names of one machine count as other machines.
  */
 static int *
 count_neighbours(RfScanState *state)
@@ -213,12 +213,14 @@ rf_scan_start(RfScanState *state)
 
 		if (part->ended)
 			continue;
-		part->param_values = state->local_by_part ? evaluate_params(state, part->local_values) : params;
+		part->param_values = state->local_by_part ? evaluate_params(state, part->local_values) :
+			params;
 		start_part(part, neighbours[i]);
 		streams[running++] = part->stream;
 	}
 	if (state->part_count > 1)
-		rf_stream_tie(streams, running, state->may_retry && GetCurrentTimestamp() < state->retry_until);
+		rf_stream_tie(streams, running,
+					  state->may_retry && GetCurrentTimestamp() < state->retry_until);
 	pfree(streams);
 	pfree(neighbours);
 	state->started = true;
@@ -241,7 +243,8 @@ start_part(RfScanPart *part, int neighbours)
 	spec.column_count = part->sends_only ? 0 : state->column_count;
 	spec.columns = state->columns;
 	spec.receive_buffers = part->sends_only ? 1 : state->fetch.receive_buffers;
-	spec.receive_buffer_size = part->sends_only ? RF_MIN_SLOT_SIZE : state->fetch.receive_buffer_size;
+	spec.receive_buffer_size = part->sends_only ? RF_MIN_SLOT_SIZE :
+		state->fetch.receive_buffer_size;
 	spec.inline_limit = state->fetch.inline_limit;
 	spec.accept_pages = state->fetch.accept_pages;
 	spec.nodes_there = neighbours;
@@ -309,8 +312,9 @@ rows_may_stay_in_place(RfScanState *state)
 	/* a merge may have to spool rows that it did not read yet */
 	if (state->merge != NULL && state->exchanges != NIL)
 		return false;
-	if (!state->fetch.read_in_place || state->fetch.receive_buffers == 1 || whole_run != state->estate ||
-		plan == NULL || plan->commandType != CMD_SELECT || plan->hasModifyingCTE || plan->rowMarks != NIL)
+	if (!state->fetch.read_in_place || state->fetch.receive_buffers == 1 ||
+		whole_run != state->estate || plan == NULL || plan->commandType != CMD_SELECT ||
+		plan->hasModifyingCTE || plan->rowMarks != NIL)
 		return false;
 
 	/*
@@ -358,7 +362,8 @@ batch_moved(void *owner, const void *batch, uint32 length)
 		part->first = batch;
 		return;
 	}
-	if ((state->merge ? part->need_batch : state->need_batch || state->current != part) || left == 0)
+	if ((state->merge ? part->need_batch : state->need_batch || state->current != part) ||
+		left == 0)
 		return;
 	memcpy(&header, batch, sizeof(header));
 	rf_decoder_load(part->decoder, batch, length);
@@ -413,7 +418,8 @@ prune(RfScanState *state)
  * without it.
  */
 static void
-form_exchanges(RfScanState *state, RfSession *const *sessions, int count, const RfExchangeSpec *specs)
+form_exchanges(RfScanState *state, RfSession *const *sessions, int count,
+			   const RfExchangeSpec *specs)
 {
 	ForeignScan *plan = (ForeignScan *) state->scan->ss.ps.plan;
 	MemoryContext context = CurrentMemoryContext;
@@ -428,7 +434,8 @@ form_exchanges(RfScanState *state, RfSession *const *sessions, int count, const 
 		int			category = ERRCODE_TO_CATEGORY(geterrcode());
 
 		if (rf_scan_nodes_member(plan, RF_NODES_SQL) == NIL ||
-			(category != ERRCODE_CONNECTION_EXCEPTION && geterrcode() != ERRCODE_INSUFFICIENT_PRIVILEGE &&
+			(category != ERRCODE_CONNECTION_EXCEPTION &&
+			 geterrcode() != ERRCODE_INSUFFICIENT_PRIVILEGE &&
 			 category != ERRCODE_FEATURE_NOT_SUPPORTED))
 			PG_RE_THROW();
 		MemoryContextSwitchTo(context);
@@ -442,8 +449,8 @@ form_exchanges(RfScanState *state, RfSession *const *sessions, int count, const 
 }
 
 /*
- * What of a scan's servers the statement may read, and the RfNodeChoice of each part that any of several nodes
- * can run. all: all of the servers, it does not matter which.
+ * What of a scan's servers the statement may read, and the RfNodeChoice of each part that any of
+ * several nodes can run. all: all of the servers, it does not matter which.
  */
 static void
 add_nodes(RfScanState *state, bool only_current, bool all, List **users, List **choices)
@@ -472,7 +479,7 @@ add_nodes(RfScanState *state, bool only_current, bool all, List **users, List **
 	if (!all || rf_scan_nodes(plan) == NIL)
 		return;
 	foreach(lc, rf_scan_nodes_member(plan, RF_NODES_SERVERS))
-		*users = lappend(*users, GetUserMapping(state->userid, lfirst_oid(lc)));
+		* users = lappend(*users, GetUserMapping(state->userid, lfirst_oid(lc)));
 }
 
 /* Several parts of the statement write. */
@@ -560,8 +567,9 @@ begin_together(EState *estate, RfScanState *scan)
 	add_scans(estate, scan, all, &users, &choices);
 	alone = users == NIL && choices == NIL && !parts;
 	if (scan != NULL)
-		add_nodes(scan, alone && bms_is_empty(scan->scan->ss.ps.plan->extParam) && !scan->local_by_part, all,
-				  &users, &choices);
+		add_nodes(scan,
+				  alone && bms_is_empty(scan->scan->ss.ps.plan->extParam) && !scan->local_by_part,
+				  all, &users, &choices);
 	if (parts)
 		users = add_writes(users, estate);
 	statement = rf_statement_begin(users, choices, rf_scan_open_statements());
@@ -626,8 +634,8 @@ rf_scan_before_write(EState *estate)
 
 /*
  * Before the parts start: prunes some, and frees the sessions of the others and forms the exchanges
- * between them. Other streams on these sessions are finished first: otherwise a later part would have
- * to wait for them while earlier parts already run.
+ * between them. Other streams on these sessions are finished first: otherwise a later part would
+ * have to wait for them while earlier parts already run.
  */
 static void
 prepare_nodes(RfScanState *state)
@@ -703,18 +711,21 @@ evaluate_params(RfScanState *state, const Datum *local_values)
 	values = palloc(sizeof(Datum) * count);
 	isnull = palloc(sizeof(bool) * count);
 	for (int i = 0; i < count; i++)
-		values[i] = ExecEvalExpr((ExprState *) list_nth(state->param_exprs, i), econtext, &isnull[i]);
+		values[i] = ExecEvalExpr((ExprState *) list_nth(state->param_exprs, i), econtext,
+								 &isnull[i]);
 
 	/*
-	 * Text that has the same meaning on the other side, independent of this session's settings. The
-	 * values are computed before, since they may come from functions that read settings.
+	 * Text that has the same meaning on the other side, independent of this session's settings.
+	 * The values are computed before, since they may come from functions that read settings.
 	 */
 	if (count == state->param_count && state->all_sql != NULL)
 	{
 		values[count - 1] = state->keys;
 		isnull[count - 1] = false;
 	}
-	foreach(lc, local_values != NULL ? rf_scan_local_params((ForeignScan *) state->scan->ss.ps.plan) : NIL)
+	foreach(lc, local_values != NULL ?
+			rf_scan_local_params((ForeignScan *) state->scan->ss.ps.plan) :
+			NIL)
 	{
 		int			place = linitial_int((List *) lfirst(lc));
 

@@ -24,17 +24,21 @@ typedef struct RfScanPart
 {
 	struct RfScanState *scan;
 	Oid			serverid;
-	List	   *any;			/* OidList: servers any of which will do, serverid is the last one used; or NIL */
-	UserMapping *user;			/* looked up at the first start; with `any`, of the server that was chosen, NULL: of none yet */
+	List	   *any;			/* OidList: servers any of which will do, serverid is the last one
+								 * used; or NIL */
+	UserMapping *user;			/* looked up at the first start; with `any`, of the server that was
+								 * chosen, NULL: of none yet */
 	bool		fresh;			/* the session's remote transaction began with the stream */
 	uint32		uses;			/* rf_session_uses() then */
 	const char *sql;			/* its statement */
 	const char **param_values;	/* of its last start, often those of all parts */
-	Datum	   *local_values;	/* as the scan's, where parts have their own; NULL: the part does not run */
+	Datum	   *local_values;	/* as the scan's, where parts have their own; NULL: the part does
+								 * not run */
 	bool		sends_only;		/* to other nodes: it returns no rows, only its end */
 	RfStream   *stream;			/* NULL: not started, or pruned */
 	bool		ended;
-	RfDecoder  *decoder;		/* the scan's; in a merge only the first part's is, the others have their own */
+	RfDecoder  *decoder;		/* the scan's; in a merge only the first part's is, the others have
+								 * their own */
 	/* of a merge: */
 	bool		need_batch;		/* the decoder has no rows */
 	TupleTableSlot *slot;		/* its next row */
@@ -57,19 +61,24 @@ typedef struct RfExchangeStats
 	uint64		stalls;
 	uint64		spilled_bytes;
 	char		transport[32];
-	char		encryption[64];	/* "": the rows crossed no network */
-	char	   *process_rows;	/* "5/7/6": of its rows, those of the node's leader and workers; NULL: not shared */
+	char		encryption[64]; /* "": the rows crossed no network */
+	char	   *process_rows;	/* "5/7/6": of its rows, those of the node's leader and workers;
+								 * NULL: not shared */
 	char	   *taken_rows;		/* the same of the rows that they sent; NULL: only the leader */
 } RfExchangeStats;
 
-/* A write of a statement that is one remote statement, for as long as the executor has it (modify_direct.c). */
+/*
+ * A write of a statement that is one remote statement, for as long as the executor has it
+ * (modify_direct.c).
+ */
 typedef struct RfDirectWrite
 {
 	dlist_node	node;
 	EState	   *estate;
 	Oid			userid;
 	List	   *servers;		/* OidList: where it may run */
-	uint64		statement;		/* of all parts of the statement, if there are several that write; 0: its own */
+	uint64		statement;		/* of all parts of the statement, if there are several that write;
+								 * 0: its own */
 } RfDirectWrite;
 
 /* How the rows of several sorted parts become one sequence (scan_nodes.c) */
@@ -100,13 +109,15 @@ typedef struct RfScanState
 	RfScanPart *current;		/* the part whose batch is being read; NULL: none. Not in a merge */
 	RfScanMerge *merge;			/* NULL: rows come in any order */
 	List	   *exchanges;		/* RF_NODES_EXCHANGES */
-	List	   *prune;			/* IntList: places in param_exprs of the distribution key; NIL: all parts run */
+	List	   *prune;			/* IntList: places in param_exprs of the distribution key; NIL: all
+								 * parts run */
 	List	   *prune_keys;		/* RF_NODES_KEYS */
 	struct RfSingleNode *single;	/* made by the first pruning */
 	bool		may_retry;		/* with exchanges: the remote transactions began with this start */
 	TimestampTz retry_until;	/* 0: no retry yet */
 	int			attempts;
-	int			losses;			/* sessions of parts with `any` that were lost before their first batch */
+	int			losses;			/* sessions of parts with `any` that were lost before their first
+								 * batch */
 
 	int			column_count;
 	AttrNumber *attnums;		/* attribute for each remote column; ctid comes after the last */
@@ -118,7 +129,8 @@ typedef struct RfScanState
 	bool		has_system_columns; /* system columns other than ctid and tableoid are used */
 	bool		plain_slot;		/* rows go to a heap tuple slot, directly */
 	bool		by_value;		/* every column is passed by value: rows do not point into batches */
-	Datum	   *values;			/* natts (+ 2 for ctid and tableoid) long: rows that are not stored directly */
+	Datum	   *values;			/* natts (+ 2 for ctid and tableoid) long: rows that are not stored
+								 * directly */
 	bool	   *isnull;
 	RfDecoder  *decoder;
 
@@ -128,9 +140,11 @@ typedef struct RfScanState
 	bool		all_rows;		/* it wants all rows instead */
 	bool		keep_rows;		/* and that more than once */
 	bool		keys_changed;	/* since the last start; or the following have */
-	Datum	   *local_values;	/* of the parameters that are columns of local rows: set by their node; or NULL */
+	Datum	   *local_values;	/* of the parameters that are columns of local rows: set by their
+								 * node; or NULL */
 	bool		local_by_part;	/* each part has its own instead */
-	List	   *param_exprs;	/* ExprStates: those of the remote parameters, then others of fdw_exprs */
+	List	   *param_exprs;	/* ExprStates: those of the remote parameters, then others of
+								 * fdw_exprs */
 	FmgrInfo   *param_out;
 	const char **param_types;
 	int			param_depends;	/* RF_TEXT_*, of any parameter's text */
@@ -181,7 +195,10 @@ extern bool rf_scan_whole_run(EState *estate);
 /* The user mapping of a part's server, looked up at the first call. */
 extern UserMapping *rf_scan_part_user(RfScanPart *part);
 
-/* The session for it; with `any`, that of the server that was chosen, or else of the one that suits best now. */
+/*
+ * The session for it; with `any`, that of the server that was chosen, or else of the one that suits
+ * best now.
+ */
 extern RfSession *rf_scan_part_session(RfScanPart *part);
 
 /*
@@ -239,13 +256,16 @@ extern bool rf_scan_worker_batch(RfScanState *state, const void **batch, uint32 
 
 /*
  * For a key join: what the scan asks for from its next start or rescan on, rows with keys in this
- * array, which must live until then. rf_scan_ask_all: all rows; again: more than once, so that they are
- * kept here.
+ * array, which must live until then. rf_scan_ask_all: all rows; again: more than once, so that they
+ * are kept here.
  */
 extern void rf_scan_set_keys(ForeignScanState *node, Datum keys);
 extern void rf_scan_ask_all(ForeignScanState *node, bool again);
 
-/* For local rows: the values of the statement's RF_SCAN_LOCAL, which live until the next ones are set. */
+/*
+ * For local rows: the values of the statement's RF_SCAN_LOCAL, which live until the next ones are
+ * set.
+ */
 extern void rf_scan_set_local(ForeignScanState *node, Datum *values);
 
 /* The same, but for each part its own values, or NULL where it shall not run. */

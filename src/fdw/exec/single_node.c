@@ -14,7 +14,8 @@ struct RfSingleNode
 {
 	List	   *values;			/* ExprStates */
 	RfRoute    *route;
-	RfBuckets  *buckets;		/* NULL: of partitions on ordinary servers, which are on them in turn */
+	RfBuckets  *buckets;		/* NULL: of partitions on ordinary servers, which are on them in
+								 * turn */
 };
 
 RfSingleNode *
@@ -53,5 +54,6 @@ rf_single_node(RfSingleNode *single, ExprContext *econtext, int node_count)
 	}
 	hash = rf_route_hash(single->route, values, isnull);
 	MemoryContextSwitchTo(caller);
-	return single->buckets != NULL ? rf_bucket_place(single->buckets, hash) : (int) (hash % (uint64) node_count);
+	return single->buckets != NULL ? rf_bucket_place(single->buckets, hash) :
+		(int) (hash % (uint64) node_count);
 }

@@ -201,7 +201,8 @@ check_together(List *options, int where)
 				 errmsg("option \"compute_nodes\" needs \"nodes\""),
 				 errhint("\"nodes\" names the servers that hold the rows.")));
 	if (where == ON_TABLE && rf_option_find(options, "distributed_by") != NULL &&
-		rf_option_find(options, "replicated") != NULL && defGetBoolean(rf_option_find(options, "replicated")))
+		rf_option_find(options, "replicated") != NULL &&
+		defGetBoolean(rf_option_find(options, "replicated")))
 		ereport(ERROR,
 				(errcode(ERRCODE_FDW_INVALID_ATTRIBUTE_VALUE),
 				 errmsg("option \"distributed_by\" cannot be used together with \"replicated\""),
@@ -267,7 +268,9 @@ find_option(const char *name, int where)
 static int
 needed_version(const char *name)
 {
-	return strcmp(name, "use_scram_passthrough") == 0 ? 18 : strcmp(name, "gssdelegation") == 0 ? 16 : 0;
+	return strcmp(name, "use_scram_passthrough") == 0 ? 18 :
+		strcmp(name, "gssdelegation") == 0 ? 16 :
+		0;
 }
 
 static void
@@ -312,18 +315,21 @@ complain_unknown(const char *name, int where)
 		elsewhere = "column of a foreign table";
 
 	ereport(ERROR,
-			(errcode(ERRCODE_FDW_INVALID_OPTION_NAME),
-			 errmsg("invalid option \"%s\"", name),
+			(errcode(ERRCODE_FDW_INVALID_OPTION_NAME), errmsg("invalid option \"%s\"", name),
 			 needed_version(name) > PG_MAJORVERSION_NUM ?
-			 errdetail("The option needs PostgreSQL %d; this server is PostgreSQL %d.", needed_version(name), PG_MAJORVERSION_NUM) : 0,
+			 errdetail("The option needs PostgreSQL %d; this server is PostgreSQL %d.",
+					   needed_version(name), PG_MAJORVERSION_NUM) :
+			 0,
 			 elsewhere != NULL && valid.len == 0 ?
 			 errhint("This is an option of a %s. There are no valid options in this context.",
 					 elsewhere) :
 			 elsewhere != NULL ?
-			 errhint("This is an option of a %s. Valid options in this context are: %s",
-					 elsewhere, valid.data) :
-			 valid.len == 0 ? errhint("There are no valid options in this context.") :
-			 best == NULL ? errhint("Valid options in this context are: %s", valid.data) :
+			 errhint("This is an option of a %s. Valid options in this context are: %s", elsewhere,
+					 valid.data) :
+			 valid.len == 0 ?
+			 errhint("There are no valid options in this context.") :
+			 best == NULL ?
+			 errhint("Valid options in this context are: %s", valid.data) :
 			 errhint("Perhaps you meant the option \"%s\". Valid options in this context are: %s",
 					 best, valid.data)));
 }

@@ -19,8 +19,8 @@ typedef struct RfFetchOptions
 	int			inline_limit;	/* bytes that may come inside libpq's answer; -1:
 								 * rdma_fdw.inline_limit; 0: never */
 	int			async_capable;	/* run beside other scans: 0 no, 1 yes, -1 if profitable */
-	bool		read_in_place;	/* rows may point into receive buffers, which the data node's engine
-								 * could write; see batch/decode.c */
+	bool		read_in_place;	/* rows may point into receive buffers, which the data node's
+								 * engine could write; see batch/decode.c */
 	bool		accept_pages;	/* accept unchanged heap pages if the data node offers them */
 	bool		trusted;		/* values in the data node's storage format are checked only for
 								 * lengths and pointers that exceed them */
@@ -34,11 +34,13 @@ typedef struct RfTableOptions
 	bool		use_remote_estimate;
 	bool		updatable;
 	bool		truncatable;
-	int			batch_size;		/* 1: rows are inserted one by one; else in column batches.  0: not given */
+	int			batch_size;		/* 1: rows are inserted one by one; else in column batches.  0: not
+								 * given */
 	double		fdw_startup_cost;	/* -1 when not given, until rf_transfer_costs() */
 	double		fdw_tuple_cost;
 	double		byte_cost;		/* set by rf_transfer_costs() */
-	double		at_once;		/* while planning: a statement that moves no rows runs for so many rows around it */
+	double		at_once;		/* while planning: a statement that moves no rows runs for so many
+								 * rows around it */
 	int			parallel_scan;	/* parallel workers: 0 no, 1 also for few rows, -1 if profitable */
 	const char *analyze_sampling;	/* off, auto, random, system, bernoulli or import */
 	List	   *extensions;		/* OIDs of extensions whose objects may be shipped */

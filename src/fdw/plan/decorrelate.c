@@ -3,27 +3,30 @@
  *		Correlated sub-selects become joins, so that data nodes can compute them.
  *
  *		SELECT ... FROM o WHERE o.x < (SELECT avg(i.y) FROM i WHERE i.k = o.k AND i.z > 5)
- * is run by core row by row: here one statement to all nodes for every row of o. It means the same as
- *		SELECT ... FROM o LEFT JOIN (SELECT i.k, avg(i.y) AS value FROM i WHERE i.z > 5 GROUP BY i.k) s
+ * is run by core row by row: here one statement to all nodes for every row of o. It means the same
+ * as
+ *		SELECT ... FROM o LEFT JOIN (SELECT i.k, avg(i.y) AS value FROM i WHERE i.z > 5 GROUP BY
+ *		i.k) s
  *			ON s.k = o.k WHERE o.x < s.value
- * as there is at most one group for each row of o: the equality must be of the btree family that the
- * grouping uses. Where there is none the aggregate of no rows takes its place: NULL of most, 0 of
- * count(). The planner makes an inner join of it where NULL would fail.
+ * as there is at most one group for each row of o: the equality must be of the btree family that
+ * the grouping uses. Where there is none the aggregate of no rows takes its place: NULL of most, 0
+ * of count(). The planner makes an inner join of it where NULL would fail.
  *
  * If conditions thin out the tables that the correlated columns come from, most groups are not
  * wanted. Then the sub-select reads only what has a partner among their rows:
  *		... WHERE i.z > 5 AND EXISTS (SELECT FROM o WHERE i.k = o.k AND <conditions on o>)
  *
- * A sub-select in ON is joined to the side that it depends on, which keeps that side's rows as they are;
- * one above a grouping (in HAVING, or the SELECT list) below it, and its aggregates are grouped by as well:
- * they are the same in all rows of a group, as what it depends on is grouped by.
+ * A sub-select in ON is joined to the side that it depends on, which keeps that side's rows as they
+ * are; one above a grouping (in HAVING, or the SELECT list) below it, and its aggregates are
+ * grouped by as well: they are the same in all rows of a group, as what it depends on is grouped
+ * by.
  *
- * decorrelate_exists.c does the same for EXISTS, IN and NOT IN, and decorrelate_rows.c for conditions that
- * compare rows of both queries in other ways.
+ * decorrelate_exists.c does the same for EXISTS, IN and NOT IN, and decorrelate_rows.c for
+ * conditions that compare rows of both queries in other ways.
  *
  * Which of these is the cheapest only the planner can say, so it plans all of them. What the
- * sub-select makes of its aggregates is evaluated after the join, for the rows for which it was before;
- * conditions and arguments of aggregates may be evaluated for more rows, as with any join.
+ * sub-select makes of its aggregates is evaluated after the join, for the rows for which it was
+ * before; conditions and arguments of aggregates may be evaluated for more rows, as with any join.
  *
  * Papers: Kim: On Optimizing an SQL-like Nested Query (TODS 1982), with the outer join that count()
  * needs by Ganski and Wong (SIGMOD 1987); the reduction is the magic set of Seshadri, Pirahesh,
@@ -61,20 +64,22 @@ group_by_values(Query *query, List *values)
 	foreach(lc, values)
 	{
 		Var		   *var = lfirst_node(Var, lc);
-		TargetEntry *tle = makeTargetEntry((Expr *) var, list_length(query->targetList) + 1, NULL, true);
+		TargetEntry *tle = makeTargetEntry((Expr *) var, list_length(query->targetList) + 1, NULL,
+										   true);
 		SortGroupClause *group = makeNode(SortGroupClause);
 
 		query->targetList = lappend(query->targetList, tle);
 		group->tleSortGroupRef = assignSortGroupRef(tle, query->targetList);
-		get_sort_group_operators(var->vartype, true, true, false, &group->sortop, &group->eqop, NULL, &group->hashable);
+		get_sort_group_operators(var->vartype, true, true, false, &group->sortop, &group->eqop,
+								 NULL, &group->hashable);
 		query->groupClause = lappend(query->groupClause, group);
 	}
 }
 
 /*
- * NOT of what has become of EXISTS: that a column of an outer join IS NOT NULL. The planner expects that such a column
- * is hardly ever NULL, and so next to no rows. It knows nothing of whether a truth value is distinct from false, and
- * expects half of them, as of NOT EXISTS.
+ * NOT of what has become of EXISTS: that a column of an outer join IS NOT NULL. The planner expects
+ * that such a column is hardly ever NULL, and so next to no rows. It knows nothing of whether a
+ * truth value is distinct from false, and expects half of them, as of NOT EXISTS.
  */
 static Node *
 not_found(Node *found)
@@ -98,7 +103,8 @@ replace_mutator(Node *node, RfRewrite *cxt)
 	{
 		Node	   *condition = replace_mutator((Node *) get_notclausearg(node), cxt);
 
-		return IsA(condition, NullTest) ? not_found(condition) : (Node *) make_notclause((Expr *) condition);
+		return IsA(condition, NullTest) ? not_found(condition) :
+			(Node *) make_notclause((Expr *) condition);
 	}
 	if (IsA(node, SubLink))
 	{
@@ -106,7 +112,8 @@ replace_mutator(Node *node, RfRewrite *cxt)
 
 		if (replacement != NULL)
 			return replacement;
-		if (((SubLink *) node)->subLinkType == EXISTS_SUBLINK && (replacement = rf_exists_once((SubLink *) node)) != NULL)
+		if (((SubLink *) node)->subLinkType == EXISTS_SUBLINK &&
+			(replacement = rf_exists_once((SubLink *) node)) != NULL)
 		{
 			cxt->joined++;
 			return replacement;
@@ -127,9 +134,9 @@ replace_mutator(Node *node, RfRewrite *cxt)
 }
 
 /*
- * Those in a condition, of which NULL is as good as false. The planner makes semi joins of EXISTS and IN,
- * and anti joins of NOT EXISTS, where they are `conjuncts` of WHERE and ON, but not of IN with a sub-select
- * that refers to the query around it, nor of NOT IN.
+ * Those in a condition, of which NULL is as good as false. The planner makes semi joins of EXISTS
+ * and IN, and anti joins of NOT EXISTS, where they are `conjuncts` of WHERE and ON, but not of IN
+ * with a sub-select that refers to the query around it, nor of NOT IN.
  */
 static Node *
 replace_in_condition(Node *node, RfRewrite *cxt, bool conjuncts)
@@ -145,19 +152,25 @@ replace_in_condition(Node *node, RfRewrite *cxt, bool conjuncts)
 		ListCell   *lc;
 
 		foreach(lc, args)
-			result = lappend(result, replace_in_condition(lfirst(lc), cxt, conjuncts && !is_orclause(node)));
-		return IsA(node, List) ? (Node *) result : (Node *) makeBoolExpr(((BoolExpr *) node)->boolop, result, -1);
+			result = lappend(result, replace_in_condition(lfirst(lc), cxt,
+														  conjuncts && !is_orclause(node)));
+		return IsA(node, List) ? (Node *) result :
+			(Node *) makeBoolExpr(((BoolExpr *) node)->boolop, result, -1);
 	}
 	if (is_notclause(node) && IsA(get_notclausearg(node), SubLink))
 	{
 		SubLink    *sublink = (SubLink *) get_notclausearg(node);
 
-		if (sublink->subLinkType == EXISTS_SUBLINK && conjuncts && contain_vars_of_level(sublink->subselect, 1))
+		if (sublink->subLinkType == EXISTS_SUBLINK && conjuncts &&
+			contain_vars_of_level(sublink->subselect, 1))
 		{
 			replacement = rf_reduce_exists(cxt, sublink);
-			return replacement == NULL ? node : (Node *) makeBoolExpr(NOT_EXPR, list_make1(replacement), -1);
+			return replacement == NULL ?
+				node :
+				(Node *) makeBoolExpr(NOT_EXPR, list_make1(replacement), -1);
 		}
-		if (sublink->subLinkType == ANY_SUBLINK && (replacement = rf_exists_for_not_in(sublink)) != NULL)
+		if (sublink->subLinkType == ANY_SUBLINK &&
+			(replacement = rf_exists_for_not_in(sublink)) != NULL)
 		{
 			cxt->joined++;
 			return replace_in_condition(replacement, cxt, conjuncts);
@@ -175,7 +188,8 @@ replace_in_condition(Node *node, RfRewrite *cxt, bool conjuncts)
 			return node;
 		if (sublink->subLinkType == ANY_SUBLINK && !conjuncts)
 			replacement = rf_replace_sublink(cxt, sublink, true);
-		else if (sublink->subLinkType == ANY_SUBLINK && correlated && (replacement = rf_exists_for_in(sublink)) != NULL)
+		else if (sublink->subLinkType == ANY_SUBLINK && correlated &&
+				 (replacement = rf_exists_for_in(sublink)) != NULL)
 			cxt->joined++;
 		if (replacement != NULL)
 			return replacement;
@@ -213,12 +227,14 @@ has_outer_join(Node *node, void *unused)
 {
 	if (node == NULL || IsA(node, Query))
 		return false;
-	return (IsA(node, JoinExpr) && ((JoinExpr *) node)->jointype != JOIN_INNER) || expression_tree_walker(node, has_outer_join, NULL);
+	return (IsA(node, JoinExpr) && ((JoinExpr *) node)->jointype != JOIN_INNER) ||
+		expression_tree_walker(node, has_outer_join, NULL);
 }
 
 /*
- * What holds for the rows of tables wherever they are in a row of the query: conditions of WHERE and joins.
- * An outer join has not asked about rows that it keeps, but about those that it joins to them.
+ * What holds for the rows of tables wherever they are in a row of the query: conditions of WHERE
+ * and joins. An outer join has not asked about rows that it keeps, but about those that it joins to
+ * them.
  */
 static void
 collect_conditions(Node *part, List **conditions)
@@ -247,8 +263,10 @@ collect_conditions(Node *part, List **conditions)
 		{
 			Relids		relids = pull_varnos(NULL, lfirst(lc));
 
-			if ((join->jointype == JOIN_INNER || join->jointype == JOIN_RIGHT || bms_overlap(relids, right)) &&
-				(join->jointype == JOIN_INNER || join->jointype == JOIN_LEFT || bms_overlap(relids, left)))
+			if ((join->jointype == JOIN_INNER || join->jointype == JOIN_RIGHT ||
+				 bms_overlap(relids, right)) &&
+				(join->jointype == JOIN_INNER || join->jointype == JOIN_LEFT ||
+				 bms_overlap(relids, left)))
 				*conditions = lappend(*conditions, lfirst(lc));
 		}
 	}
@@ -270,7 +288,10 @@ substitute_mutator(Node *node, Substitution *substitution)
 	return expression_tree_mutator(node, substitute_mutator, substitution);
 }
 
-/* Those that the query groups by are below the grouping; what is equal to one above it is what it is grouped by. */
+/*
+ * Those that the query groups by are below the grouping; what is equal to one above it is what it
+ * is grouped by.
+ */
 static void
 replace_in_groups(Query *query, RfRewrite *cxt)
 {
@@ -280,7 +301,8 @@ replace_in_groups(Query *query, RfRewrite *cxt)
 		int			joined = cxt->joined;
 		Substitution substitution;
 
-		if (tle->ressortgroupref == 0 || get_sortgroupref_clause_noerr(tle->ressortgroupref, query->groupClause) == NULL)
+		if (tle->ressortgroupref == 0 ||
+			get_sortgroupref_clause_noerr(tle->ressortgroupref, query->groupClause) == NULL)
 			continue;
 		substitution.old = (Node *) tle->expr;
 		substitution.new = replace_mutator(substitution.old, cxt);
@@ -291,7 +313,7 @@ replace_in_groups(Query *query, RfRewrite *cxt)
 #if PG_VERSION_NUM >= 180000
 		foreach_node(RangeTblEntry, rte, query->rtable)
 			if (rte->rtekind == RTE_GROUP)
-				rte->groupexprs = (List *) substitute_mutator((Node *) rte->groupexprs, &substitution);
+			rte->groupexprs = (List *) substitute_mutator((Node *) rte->groupexprs, &substitution);
 #endif
 	}
 }
@@ -301,8 +323,9 @@ replace_in_groups(Query *query, RfRewrite *cxt)
 static bool decorrelate_walker(Node *node, RfRewrite *cxt);
 
 /*
- * UPDATE or DELETE of a table of nodes. A row that has changed since it was found is an error there, as it is
- * with any join; a table that is here would have it looked at again, with the values of before.
+ * UPDATE or DELETE of a table of nodes. A row that has changed since it was found is an error
+ * there, as it is with any join; a table that is here would have it looked at again, with the
+ * values of before.
  */
 static bool
 writes_nodes(Query *query)
@@ -310,7 +333,8 @@ writes_nodes(Query *query)
 	Oid			server = InvalidOid;
 
 	return (query->commandType == CMD_UPDATE || query->commandType == CMD_DELETE) &&
-		!rf_reads_others((Node *) rt_fetch(query->resultRelation, query->rtable), &server) && OidIsValid(server);
+		!rf_reads_others((Node *) rt_fetch(query->resultRelation, query->rtable), &server) &&
+		OidIsValid(server);
 }
 
 /* The sub-selects of one query, after those inside of them. */
@@ -333,8 +357,8 @@ decorrelate_query(Query *query, RfRewrite *around)
 	(void) query_tree_walker(query, decorrelate_walker, &cxt, 0);
 	around->joined = cxt.joined;
 	around->reduced = cxt.reduced;
-	if (!query->hasSubLinks || !(query->commandType == CMD_SELECT || writes_nodes(query)) || query->jointree->fromlist == NIL ||
-		query->rowMarks != NIL || query->setOperations != NULL)
+	if (!query->hasSubLinks || !(query->commandType == CMD_SELECT || writes_nodes(query)) ||
+		query->jointree->fromlist == NIL || query->rowMarks != NIL || query->setOperations != NULL)
 		return;
 
 	cxt.query = query;
@@ -379,7 +403,7 @@ Query *
 rf_decorrelated(const Query *statement, bool reduce, int *joined, int *reduced)
 {
 	Query	   *result = castNode(Query, copyObjectImpl(statement));
-	RfRewrite cxt = {0};
+	RfRewrite	cxt = {0};
 
 	cxt.depth = -1;
 	cxt.reduce = reduce;

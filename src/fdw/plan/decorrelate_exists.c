@@ -2,20 +2,25 @@
  * decorrelate_exists.c
  *		EXISTS and IN where the planner makes no semi join of them, and values.
  *
- * It does so only for conditions of WHERE and ON. Below OR, and in other expressions, they are run row by
- * row, or hashed by the coordinator, as IN is everywhere if its sub-select refers to the query around it,
- * and NOT IN. The sub-select becomes a query for the rows that are asked for, which decorrelate_select.c
- * groups and joins, or a condition that the planner understands:
+ * It does so only for conditions of WHERE and ON. Below OR, and in other expressions, they are run
+ * row by row, or hashed by the coordinator, as IN is everywhere if its sub-select refers to the
+ * query around it, and NOT IN. The sub-select becomes a query for the rows that are asked for,
+ * which decorrelate_select.c groups and joins, or a condition that the planner understands:
  *		x IN (SELECT y FROM i WHERE i.k = o.k)		EXISTS (SELECT FROM i WHERE i.k = o.k AND x = y)
  *		x NOT IN (SELECT y FROM i)					NOT EXISTS (SELECT FROM i WHERE x = y) AND
- *			(NOT EXISTS (SELECT FROM i) OR x IS NOT NULL AND NOT EXISTS (SELECT FROM i WHERE y IS NULL))
+ *			(NOT EXISTS (SELECT FROM i) OR x IS NOT NULL AND NOT EXISTS (SELECT FROM i WHERE y IS
+ *			NULL))
  * The last two are asked for once in a statement, unless they depend on the row as well.
  *
  * A value of a row that is found by conditions is an aggregate, too:
- *		(SELECT y FROM i WHERE i.k = o.k)			(SELECT rdma.only_value(rdma.first_two(y)) FROM i WHERE ...)
- *		(SELECT y ... ORDER BY z LIMIT 1)			(SELECT (rdma.first_two(y ORDER BY z))[1] FROM i WHERE ...)
- *		ARRAY(SELECT y ... ORDER BY z)				(SELECT coalesce(array_agg(y ORDER BY z), '{}') FROM i WHERE ...)
- * The first is an error where there are more rows, but only for rows that ask (serve/single_value.c).
+ *		(SELECT y FROM i WHERE i.k = o.k)			(SELECT rdma.only_value(rdma.first_two(y)) FROM
+ *													i WHERE ...)
+ *		(SELECT y ... ORDER BY z LIMIT 1)			(SELECT (rdma.first_two(y ORDER BY z))[1] FROM i
+ *													WHERE ...)
+ *		ARRAY(SELECT y ... ORDER BY z)				(SELECT coalesce(array_agg(y ORDER BY z), '{}')
+ *													FROM i WHERE ...)
+ * The first is an error where there are more rows, but only for rows that ask
+ * (serve/single_value.c).
  */
 #include "postgres.h"
 
@@ -43,7 +48,8 @@ limit_keeps_existence(Query *sub)
 
 	if (sub->limitOffset != NULL)
 		return false;
-	return count == NULL || (IsA(count, Const) && (count->constisnull || DatumGetInt64(count->constvalue) > 0));
+	return count == NULL ||
+		(IsA(count, Const) && (count->constisnull || DatumGetInt64(count->constvalue) > 0));
 }
 
 /* A column of the sub-select in place of the parameter of IN that stands for it. */
@@ -54,14 +60,18 @@ column_mutator(Node *node, Query *sub)
 		return NULL;
 	if (IsA(node, Param) && ((Param *) node)->paramkind == PARAM_SUBLINK)
 	{
-		TargetEntry *tle = list_nth_node(TargetEntry, sub->targetList, ((Param *) node)->paramid - 1);
+		TargetEntry *tle = list_nth_node(TargetEntry, sub->targetList,
+										 ((Param *) node)->paramid - 1);
 
 		return copyObject((Node *) tle->expr);
 	}
 	return expression_tree_mutator(node, column_mutator, sub);
 }
 
-/* An expression of the query around, with parameters for columns of the sub-select, as one inside of it. */
+/*
+ * An expression of the query around, with parameters for columns of the sub-select, as one inside
+ * of it.
+ */
 static Node *
 as_seen_inside(Node *expr, Query *sub)
 {
@@ -76,9 +86,10 @@ is_plain_select(Query *sub)
 {
 	Oid			server = InvalidOid;
 
-	return IsA(sub, Query) && sub->commandType == CMD_SELECT && !sub->hasAggs && sub->groupClause == NIL &&
-		sub->groupingSets == NIL && sub->havingQual == NULL && !sub->hasWindowFuncs && !sub->hasTargetSRFs &&
-		!sub->hasDistinctOn && sub->setOperations == NULL && sub->rowMarks == NIL && sub->cteList == NIL &&
+	return IsA(sub, Query) && sub->commandType == CMD_SELECT && !sub->hasAggs &&
+		sub->groupClause == NIL && sub->groupingSets == NIL && sub->havingQual == NULL &&
+		!sub->hasWindowFuncs && !sub->hasTargetSRFs && !sub->hasDistinctOn &&
+		sub->setOperations == NULL && sub->rowMarks == NIL && sub->cteList == NIL &&
 		sub->jointree->fromlist != NIL && !contain_volatile_functions((Node *) sub) &&
 		!rf_reads_others((Node *) sub, &server) && OidIsValid(server);
 }
@@ -92,8 +103,9 @@ asks_for_rows(SubLink *sublink)
 		return false;
 	if (sublink->subLinkType == ANY_SUBLINK)
 	{
-		if (sub->limitCount != NULL || sub->limitOffset != NULL || rf_has_sublinks(sublink->testexpr) ||
-			contain_volatile_functions(sublink->testexpr) || contain_aggs_of_level(sublink->testexpr, 0))
+		if (sub->limitCount != NULL || sub->limitOffset != NULL ||
+			rf_has_sublinks(sublink->testexpr) || contain_volatile_functions(sublink->testexpr) ||
+			contain_aggs_of_level(sublink->testexpr, 0))
 			return false;
 	}
 	else if (sublink->subLinkType != EXISTS_SUBLINK || !limit_keeps_existence(sub))
@@ -137,9 +149,9 @@ rf_exists_of(Query *sub)
 }
 
 /*
- * (SELECT true FROM ... LIMIT 1) IS TRUE: of EXISTS the planner forgets that one row is enough, and the nodes would
- * compute all of them. It expects that half of all rows pass, as it does for EXISTS. Of IS NOT NULL it would expect
- * that nearly all do, and nearly none with NOT in front.
+ * (SELECT true FROM ... LIMIT 1) IS TRUE: of EXISTS the planner forgets that one row is enough, and
+ * the nodes would compute all of them. It expects that half of all rows pass, as it does for
+ * EXISTS. Of IS NOT NULL it would expect that nearly all do, and nearly none with NOT in front.
  */
 static Node *
 make_exists_once(Query *sub)
@@ -147,8 +159,10 @@ make_exists_once(Query *sub)
 	SubLink    *value = makeNode(SubLink);
 	BooleanTest *result = makeNode(BooleanTest);
 
-	sub->targetList = list_make1(makeTargetEntry((Expr *) makeBoolConst(true, false), 1, NULL, false));
-	sub->limitCount = (Node *) makeConst(INT8OID, -1, InvalidOid, sizeof(int64), Int64GetDatum(1), false, FLOAT8PASSBYVAL);
+	sub->targetList = list_make1(
+								 makeTargetEntry((Expr *) makeBoolConst(true, false), 1, NULL, false));
+	sub->limitCount = (Node *) makeConst(INT8OID, -1, InvalidOid, sizeof(int64), Int64GetDatum(1),
+										 false, FLOAT8PASSBYVAL);
 	sub->limitOption = LIMIT_OPTION_COUNT;
 	value->subLinkType = EXPR_SUBLINK;
 	value->subselect = (Node *) sub;
@@ -186,12 +200,13 @@ is_column(Node *node, void *unused)
 {
 	if (node == NULL)
 		return false;
-	return (IsA(node, Param) && ((Param *) node)->paramkind == PARAM_SUBLINK) || expression_tree_walker(node, is_column, unused);
+	return (IsA(node, Param) && ((Param *) node)->paramkind == PARAM_SUBLINK) ||
+		expression_tree_walker(node, is_column, unused);
 }
 
 /*
- * One comparison by an equality of btree, which gives NULL of NULL only: rows, and values of composite types,
- * may be NULL in part.
+ * One comparison by an equality of btree, which gives NULL of NULL only: rows, and values of
+ * composite types, may be NULL in part.
  */
 Node *
 rf_exists_for_not_in(SubLink *sublink)
@@ -205,20 +220,29 @@ rf_exists_for_not_in(SubLink *sublink)
 	Node	   *nothing;
 	Node	   *(*exists) (Query *sub);
 
-	if (op == NULL || !IsA(op, OpExpr) || list_length(op->args) != 2 || !op_strict(op->opno) || !asks_for_rows(sublink))
+	if (op == NULL || !IsA(op, OpExpr) || list_length(op->args) != 2 || !op_strict(op->opno) ||
+		!asks_for_rows(sublink))
 		return NULL;
 	x = linitial(op->args);
 	y = lsecond(op->args);
-	if (is_column(x, NULL) || !is_column(y, NULL) || type_is_rowtype(exprType(x)) || type_is_rowtype(exprType(y)) ||
-		get_op_opfamily_strategy(op->opno, lookup_type_cache(exprType(y), TYPECACHE_BTREE_OPFAMILY)->btree_opf) != BTEqualStrategyNumber)
+	if (is_column(x, NULL) || !is_column(y, NULL) ||
+		type_is_rowtype(exprType(x)) || type_is_rowtype(exprType(y)) ||
+		get_op_opfamily_strategy(
+								 op->opno, lookup_type_cache(exprType(y), TYPECACHE_BTREE_OPFAMILY)
+								 ->btree_opf) != BTEqualStrategyNumber)
 		return NULL;
 
 	equals = make_not(rf_exists_of(rows_with(sublink, as_seen_inside((Node *) op, sub))));
 	exists = contain_vars_of_level((Node *) sub, 1) ? rf_exists_of : make_exists_once;
 	nulls = make_not(exists(rows_with(sublink, rf_null_test(as_seen_inside(y, sub), IS_NULL))));
-	nulls = (Node *) makeBoolExpr(AND_EXPR, list_make2(rf_null_test(copyObject(x), IS_NOT_NULL), nulls), -1);
+	nulls = (Node *) makeBoolExpr(AND_EXPR,
+								  list_make2(rf_null_test(copyObject(x), IS_NOT_NULL), nulls), -1);
 	nothing = make_not(exists(rows_with(sublink, NULL)));
-	return (Node *) makeBoolExpr(AND_EXPR, list_make2(equals, makeBoolExpr(OR_EXPR, list_make2(nothing, nulls), -1)), -1);
+	return (Node *) makeBoolExpr(
+								 AND_EXPR,
+								 list_make2(equals,
+											makeBoolExpr(OR_EXPR, list_make2(nothing, nulls), -1)),
+								 -1);
 }
 
 /* ---------- values ---------- */
@@ -227,7 +251,8 @@ rf_exists_for_not_in(SubLink *sublink)
 static Oid
 own_function(const char *name, Oid argument)
 {
-	return LookupFuncName(list_make2(makeString("rdma"), makeString(pstrdup(name))), 1, &argument, true);
+	return LookupFuncName(list_make2(makeString("rdma"), makeString(pstrdup(name))), 1, &argument,
+						  true);
 }
 
 /* LIMIT 1 */
@@ -236,7 +261,8 @@ is_one(Node *limit)
 {
 	Const	   *count = (Const *) eval_const_expressions(NULL, limit);
 
-	return count != NULL && IsA(count, Const) && !count->constisnull && DatumGetInt64(count->constvalue) == 1;
+	return count != NULL && IsA(count, Const) && !count->constisnull &&
+		DatumGetInt64(count->constvalue) == 1;
 }
 
 /* aggregate(value ORDER BY what the sub-select is sorted by), an array */
@@ -280,7 +306,9 @@ first_of(Expr *array, Oid type, Oid element, int32 typmod, Oid collation)
 	result->refelemtype = result->refrestype = element;
 	result->reftypmod = typmod;
 	result->refcollid = collation;
-	result->refupperindexpr = list_make1(makeConst(INT4OID, -1, InvalidOid, sizeof(int32), Int32GetDatum(1), false, true));
+	result->refupperindexpr = list_make1(
+										 makeConst(INT4OID, -1, InvalidOid, sizeof(int32),
+												   Int32GetDatum(1), false, true));
 	result->refexpr = array;
 	return (Node *) result;
 }
@@ -293,7 +321,9 @@ not_nothing(Expr *array, Oid type, Oid element, Oid collation)
 
 	result->coalescetype = type;
 	result->coalescecollid = collation;
-	result->args = list_make2(array, makeConst(type, -1, collation, -1, PointerGetDatum(construct_empty_array(element)), false, false));
+	result->args = list_make2(array, makeConst(type, -1, collation, -1,
+											   PointerGetDatum(construct_empty_array(element)),
+											   false, false));
 	result->location = -1;
 	return (Node *) result;
 }
@@ -314,9 +344,10 @@ rf_as_aggregate(SubLink *sublink)
 	int32		typmod;
 	ListCell   *lc;
 
-	if (!OidIsValid(first_two) || !OidIsValid(only_value) || !is_plain_select(sub) || sub->distinctClause != NIL ||
-		sub->limitOffset != NULL ||
-		(sub->limitCount != NULL && (whole || !is_one(sub->limitCount) || sub->limitOption == LIMIT_OPTION_WITH_TIES)))
+	if (!OidIsValid(first_two) || !OidIsValid(only_value) || !is_plain_select(sub) ||
+		sub->distinctClause != NIL || sub->limitOffset != NULL ||
+		(sub->limitCount != NULL &&
+		 (whole || !is_one(sub->limitCount) || sub->limitOption == LIMIT_OPTION_WITH_TIES)))
 		return NULL;
 	sub = copyObject(sub);
 	if (sub->limitCount == NULL && !whole)
@@ -351,10 +382,12 @@ rf_as_aggregate(SubLink *sublink)
 		expr = first_of((Expr *) agg, array, type, typmod, collation);
 	else
 	{
-		expr = (Node *) makeFuncExpr(only_value, type, list_make1(agg), collation, collation, COERCE_EXPLICIT_CALL);
+		expr = (Node *) makeFuncExpr(only_value, type, list_make1(agg), collation, collation,
+									 COERCE_EXPLICIT_CALL);
 		/* the columns of the query keep their lengths */
 		if (typmod != -1)
-			expr = (Node *) makeRelabelType((Expr *) expr, type, typmod, collation, COERCE_IMPLICIT_CAST);
+			expr = (Node *) makeRelabelType((Expr *) expr, type, typmod, collation,
+											COERCE_IMPLICIT_CAST);
 	}
 	sub->targetList = list_make1(makeTargetEntry((Expr *) expr, 1, NULL, false));
 	sub->sortClause = NIL;

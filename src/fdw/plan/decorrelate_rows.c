@@ -13,7 +13,8 @@
  *			ON s.k = o.k AND s.z = o.z WHERE o.x < s.value
  * if no row of i fulfils the conditions where a column of o is NULL.
  *
- * Paper: Seshadri, Pirahesh, Leung: Complex Query Decorrelation (ICDE 1996), whose magic table d is.
+ * Paper: Seshadri, Pirahesh, Leung: Complex Query Decorrelation (ICDE 1996), whose magic table d
+ * is.
  */
 #include "postgres.h"
 
@@ -51,14 +52,15 @@ is_condition_on(Node *clause, Bitmapset *tables, int depth, Oid server)
 {
 	Relids		relids = pull_varnos_of_level(NULL, clause, 0);
 
-	if (bms_is_empty(relids) || !bms_is_subset(relids, tables) || rf_looks_beyond(clause, 0, depth) ||
-		contain_volatile_functions(clause))
+	if (bms_is_empty(relids) || !bms_is_subset(relids, tables) ||
+		rf_looks_beyond(clause, 0, depth) || contain_volatile_functions(clause))
 		return false;
 	if (!rf_has_sublinks(clause))
 		return true;
 	/* those become semi joins */
 	return IsA(clause, SubLink) &&
-		(((SubLink *) clause)->subLinkType == ANY_SUBLINK || ((SubLink *) clause)->subLinkType == EXISTS_SUBLINK) &&
+		(((SubLink *) clause)->subLinkType == ANY_SUBLINK ||
+		 ((SubLink *) clause)->subLinkType == EXISTS_SUBLINK) &&
 		!rf_reads_others(((SubLink *) clause)->subselect, &server);
 }
 
@@ -95,7 +97,7 @@ conditions_on(RfRewrite *cxt, Bitmapset *tables, Oid server)
 /* A table that is written is only read where it stands again. */
 #if PG_VERSION_NUM >= 160000
 static void
-read_only(RTEPermissionInfo *table)
+read_only(RTEPermissionInfo * table)
 #else
 static void
 read_only(RangeTblEntry *table)
@@ -106,8 +108,8 @@ read_only(RangeTblEntry *table)
 }
 
 /*
- * With the tables that conditions join to these and that have conditions of their own: of inner joins, which
- * leave no row without them.
+ * With the tables that conditions join to these and that have conditions of their own: of inner
+ * joins, which leave no row without them.
  */
 static Bitmapset *
 with_filters(RfRewrite *cxt, Bitmapset *tables, Oid server)
@@ -121,7 +123,8 @@ with_filters(RfRewrite *cxt, Bitmapset *tables, Oid server)
 		Relids		relids = pull_varnos_of_level(NULL, lfirst(lc), 0);
 		int			relid;
 
-		if (bms_get_singleton_member(relids, &relid) && is_condition_on(lfirst(lc), relids, cxt->depth, server) &&
+		if (bms_get_singleton_member(relids, &relid) &&
+			is_condition_on(lfirst(lc), relids, cxt->depth, server) &&
 			is_table_of(cxt, relid, server))
 			filtered = bms_add_member(filtered, relid);
 	}
@@ -143,7 +146,10 @@ with_filters(RfRewrite *cxt, Bitmapset *tables, Oid server)
 	return tables;
 }
 
-/* SELECT columns FROM tables of the query around WHERE conjuncts, which are in its terms, and are changed. */
+/*
+ * SELECT columns FROM tables of the query around WHERE conjuncts, which are in its terms, and are
+ * changed.
+ */
 static Query *
 select_again(RfRewrite *cxt, Bitmapset *tables, List *columns, List *conjuncts)
 {
@@ -161,7 +167,8 @@ select_again(RfRewrite *cxt, Bitmapset *tables, List *columns, List *conjuncts)
 #if PG_VERSION_NUM >= 160000
 		if (rte->perminfoindex != 0)
 		{
-			RTEPermissionInfo *permissions = copyObject(getRTEPermissionInfo(cxt->query->rteperminfos, rte));
+			RTEPermissionInfo *permissions = copyObject(
+														getRTEPermissionInfo(cxt->query->rteperminfos, rte));
 
 			read_only(permissions);
 			result->rteperminfos = lappend(result->rteperminfos, permissions);
@@ -187,7 +194,10 @@ select_again(RfRewrite *cxt, Bitmapset *tables, List *columns, List *conjuncts)
 	{
 		int			number = foreach_current_index(lc) + 1;
 
-		result->targetList = lappend(result->targetList, makeTargetEntry(lfirst(lc), number, psprintf("key%d", number), false));
+		result->targetList = lappend(result->targetList,
+									 makeTargetEntry(lfirst(lc), number,
+													 psprintf("key%d", number),
+													 false));
 	}
 	return result;
 }
@@ -222,7 +232,8 @@ rf_partner_exists(RfRewrite *cxt, List *correlations, Oid server)
 		OpExpr	   *op = copyObject(correlation->op);
 
 		IncrementVarSublevelsUp(list_nth(op->args, correlation->inside), 1, 0);
-		list_nth_cell(op->args, 1 - correlation->inside)->ptr_value = copyObject(correlation->outer);
+		list_nth_cell(op->args, 1 - correlation->inside)
+			->ptr_value = copyObject(correlation->outer);
 		conjuncts = lappend(conjuncts, op);
 	}
 	sublink->subLinkType = EXISTS_SUBLINK;
@@ -234,8 +245,8 @@ rf_partner_exists(RfRewrite *cxt, List *correlations, Oid server)
 /* ---------- conditions of all kinds ---------- */
 
 /*
- * Does it see in a column of the query around what its equal values do not share? A comparison of its
- * btree family does not.
+ * Does it see in a column of the query around what its equal values do not share? A comparison of
+ * its btree family does not.
  */
 static bool
 tells_equals_apart_walker(Node *node, void *unused)
@@ -243,7 +254,8 @@ tells_equals_apart_walker(Node *node, void *unused)
 	if (node == NULL)
 		return false;
 	if (IsA(node, Var))
-		return ((Var *) node)->varlevelsup == 1 && !rf_equal_is_same(((Var *) node)->vartype, ((Var *) node)->varcollid);
+		return ((Var *) node)->varlevelsup == 1 &&
+			!rf_equal_is_same(((Var *) node)->vartype, ((Var *) node)->varcollid);
 	if (IsA(node, OpExpr) && list_length(((OpExpr *) node)->args) == 2)
 	{
 		ListCell   *lc;
@@ -255,8 +267,11 @@ tells_equals_apart_walker(Node *node, void *unused)
 			while (IsA(arg, RelabelType))
 				arg = (Node *) ((RelabelType *) arg)->arg;
 			if (IsA(arg, Var) &&
-				get_op_opfamily_strategy(((OpExpr *) node)->opno,
-										 lookup_type_cache(((Var *) arg)->vartype, TYPECACHE_BTREE_OPFAMILY)->btree_opf) != 0)
+				get_op_opfamily_strategy(
+										 ((OpExpr *) node)->opno,
+										 lookup_type_cache(((Var *) arg)->vartype,
+														   TYPECACHE_BTREE_OPFAMILY)
+										 ->btree_opf) != 0)
 				continue;
 			if (tells_equals_apart_walker(arg, NULL))
 				return true;
@@ -309,9 +324,11 @@ make_equality(Var *inner, Var *outer)
 	for (int i = 0; i < 2; i++)
 	{
 		if (input != inner->vartype && !IsPolymorphicType(input))
-			args[i] = (Expr *) makeRelabelType(args[i], input, -1, inner->varcollid, COERCE_IMPLICIT_CAST);
+			args[i] = (Expr *) makeRelabelType(args[i], input, -1, inner->varcollid,
+											   COERCE_IMPLICIT_CAST);
 	}
-	return (OpExpr *) make_opclause(type->eq_opr, BOOLOID, false, args[0], args[1], InvalidOid, inner->varcollid);
+	return (OpExpr *) make_opclause(type->eq_opr, BOOLOID, false, args[0], args[1], InvalidOid,
+									inner->varcollid);
 }
 
 typedef struct RequestContext
@@ -342,7 +359,8 @@ request_mutator(Node *node, RequestContext *cxt)
 			if (equal(lfirst(lc), result))
 				number = foreach_current_index(lc) + 1;
 		}
-		return (Node *) makeVar(cxt->relid, number, result->vartype, result->vartypmod, result->varcollid, 0);
+		return (Node *) makeVar(cxt->relid, number, result->vartype, result->vartypmod,
+								result->varcollid, 0);
 	}
 	return expression_tree_mutator(node, request_mutator, cxt);
 }
@@ -384,8 +402,10 @@ rf_request_rows(RfRewrite *cxt, Query *sub, List *clauses, Oid server, List **co
 			correlation = palloc(sizeof(RfCorrelation));
 			correlation->inside = 0;
 			correlation->outer = (Expr *) outer;
-			correlation->op = make_equality(makeVar(request.relid, list_length(request.columns), column->vartype,
-													column->vartypmod, column->varcollid, 0), outer);
+			correlation->op = make_equality(makeVar(request.relid, list_length(request.columns),
+													column->vartype, column->vartypmod,
+													column->varcollid, 0),
+											outer);
 			if (correlation->op == NULL || !is_column_of(cxt, outer, server))
 				return false;
 			equalities = lappend(equalities, correlation);
@@ -397,7 +417,9 @@ rf_request_rows(RfRewrite *cxt, Query *sub, List *clauses, Oid server, List **co
 		return false;
 
 	*correlations = equalities;
-	sub->jointree->quals = make_and_qual(sub->jointree->quals, request_mutator((Node *) makeBoolExpr(AND_EXPR, clauses, -1), &request));
+	sub->jointree->quals = make_and_qual(
+										 sub->jointree->quals,
+										 request_mutator((Node *) makeBoolExpr(AND_EXPR, clauses, -1), &request));
 	rows = select_again(cxt, tables, copyObject(request.columns), conjuncts);
 	foreach(lc, rows->targetList)
 	{
@@ -405,8 +427,8 @@ rf_request_rows(RfRewrite *cxt, Query *sub, List *clauses, Oid server, List **co
 		SortGroupClause *clause = makeNode(SortGroupClause);
 
 		tle->ressortgroupref = clause->tleSortGroupRef = tle->resno;
-		get_sort_group_operators(exprType((Node *) tle->expr), true, true, false, &clause->sortop, &clause->eqop,
-								 NULL, &clause->hashable);
+		get_sort_group_operators(exprType((Node *) tle->expr), true, true, false, &clause->sortop,
+								 &clause->eqop, NULL, &clause->hashable);
 		rows->distinctClause = lappend(rows->distinctClause, clause);
 		names = lappend(names, makeString(pstrdup(tle->resname)));
 	}

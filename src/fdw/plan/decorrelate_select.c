@@ -1,6 +1,7 @@
 /*
  * decorrelate_select.c
- *		One sub-select in an expression becomes a grouped one that is joined to the query; decorrelate.c says
+ *		One sub-select in an expression becomes a grouped one that is joined to the query;
+ *		decorrelate.c says
  *		what for.
  */
 #include "postgres.h"
@@ -53,15 +54,20 @@ aggregate_of_nothing(Aggref *agg)
 
 		getTypeInputInfo(agg->aggtype, &input, &param);
 		get_typlenbyval(agg->aggtype, &length, &byval);
-		result = (Node *) makeConst(agg->aggtype, -1, agg->aggcollid, length,
-									OidInputFunctionCall(input, TextDatumGetCString(initial), param, -1),
+		result = (Node *) makeConst(
+									agg->aggtype, -1, agg->aggcollid, length,
+									OidInputFunctionCall(input, TextDatumGetCString(initial), param,
+														 -1),
 									false, byval);
 	}
 	ReleaseSysCache(tuple);
 	return result;
 }
 
-/* The aggregates of an expression, each once; true: there is something that is not to be taken apart. */
+/*
+ * The aggregates of an expression, each once; true: there is something that is not to be taken
+ * apart.
+ */
 static bool
 collect_aggregates_walker(Node *node, List **aggregates)
 {
@@ -98,11 +104,12 @@ make_correlation(OpExpr *op, int depth)
 	inner = list_nth(op->args, result->inside);
 	outer = list_nth(op->args, 1 - result->inside);
 	if (!contain_vars_of_level(inner, 0) || rf_looks_beyond(inner, 0, depth) ||
-		contain_vars_of_level(outer, 0) || !contain_vars_of_level(outer, 1) || rf_looks_beyond(outer, 1, depth) ||
-		contain_aggs_of_level(outer, 1))
+		contain_vars_of_level(outer, 0) || !contain_vars_of_level(outer, 1) ||
+		rf_looks_beyond(outer, 1, depth) || contain_aggs_of_level(outer, 1))
 		return NULL;
 
-	type = lookup_type_cache(exprType(inner), TYPECACHE_EQ_OPR | TYPECACHE_LT_OPR | TYPECACHE_BTREE_OPFAMILY);
+	type = lookup_type_cache(exprType(inner),
+							 TYPECACHE_EQ_OPR | TYPECACHE_LT_OPR | TYPECACHE_BTREE_OPFAMILY);
 	if (!OidIsValid(type->btree_opf) || !OidIsValid(type->eq_opr) || !OidIsValid(type->lt_opr) ||
 		get_op_opfamily_strategy(op->opno, type->btree_opf) != BTEqualStrategyNumber ||
 		!op_strict(op->opno) || type_is_rowtype(exprType(inner)))
@@ -118,11 +125,13 @@ make_correlation(OpExpr *op, int depth)
 }
 
 /*
- * Removes the correlated conditions from its WHERE: equalities, conditions on the outer query alone (in its
- * terms), without which there are no rows, and others of both, to which these rows have to be brought.
+ * Removes the correlated conditions from its WHERE: equalities, conditions on the outer query alone
+ * (in its terms), without which there are no rows, and others of both, to which these rows have to
+ * be brought.
  */
 static bool
-take_correlations(RfRewrite *cxt, Query *sub, Oid server, List **correlations, List **conditions, bool *requested)
+take_correlations(RfRewrite *cxt, Query *sub, Oid server, List **correlations, List **conditions,
+				  bool *requested)
 {
 	int			depth = cxt->depth + 1;
 	List	   *conjuncts = NIL;
@@ -138,9 +147,11 @@ take_correlations(RfRewrite *cxt, Query *sub, Oid server, List **correlations, L
 
 		if (!contain_vars_of_level(clause, 1))
 			rest = lappend(rest, clause);
-		else if (contain_vars_of_level(clause, 0) && (correlation = make_correlation((OpExpr *) clause, depth)) != NULL)
+		else if (contain_vars_of_level(clause, 0) &&
+				 (correlation = make_correlation((OpExpr *) clause, depth)) != NULL)
 			*correlations = lappend(*correlations, correlation);
-		else if (rf_has_sublinks(clause) || rf_looks_beyond(clause, 1, depth) || contain_aggs_of_level(clause, 1))
+		else if (rf_has_sublinks(clause) || rf_looks_beyond(clause, 1, depth) ||
+				 contain_aggs_of_level(clause, 1))
 			return false;
 		else if (contain_vars_of_level(clause, 0))
 			others = lappend(others, clause);
@@ -186,12 +197,13 @@ group_by_correlations(Query *sub, List *correlations, List *aggregates)
 		RfCorrelation *correlation = (RfCorrelation *) lfirst(lc);
 		Expr	   *inner = list_nth(correlation->op->args, correlation->inside);
 		int			number = foreach_current_index(lc) + 1;
-		TargetEntry *tle = makeTargetEntry(copyObject(inner), number, psprintf("key%d", number), false);
+		TargetEntry *tle = makeTargetEntry(copyObject(inner), number, psprintf("key%d", number),
+										   false);
 		SortGroupClause *group = makeNode(SortGroupClause);
 
 		tle->ressortgroupref = group->tleSortGroupRef = number;
-		get_sort_group_operators(exprType((Node *) inner), true, true, false, &group->sortop, &group->eqop,
-								 NULL, &group->hashable);
+		get_sort_group_operators(exprType((Node *) inner), true, true, false, &group->sortop,
+								 &group->eqop, NULL, &group->hashable);
 		tlist = lappend(tlist, tle);
 		sub->groupClause = lappend(sub->groupClause, group);
 	}
@@ -199,7 +211,9 @@ group_by_correlations(Query *sub, List *correlations, List *aggregates)
 	{
 		int			number = list_length(tlist) + 1;
 
-		tlist = lappend(tlist, makeTargetEntry(lfirst(lc), number, psprintf("value%d", foreach_current_index(lc) + 1), false));
+		tlist = lappend(tlist,
+						makeTargetEntry(lfirst(lc), number,
+										psprintf("value%d", foreach_current_index(lc) + 1), false));
 	}
 	sub->targetList = tlist;
 }
@@ -208,8 +222,8 @@ static Var *
 joined_column(Query *sub, Index relid, Index join, int number)
 {
 	TargetEntry *tle = list_nth_node(TargetEntry, sub->targetList, number - 1);
-	Var		   *var = makeVar(relid, number, exprType((Node *) tle->expr), exprTypmod((Node *) tle->expr),
-							  exprCollation((Node *) tle->expr), 0);
+	Var		   *var = makeVar(relid, number, exprType((Node *) tle->expr),
+							  exprTypmod((Node *) tle->expr), exprCollation((Node *) tle->expr), 0);
 
 #if PG_VERSION_NUM >= 160000
 	if (join != 0)
@@ -219,8 +233,8 @@ joined_column(Query *sub, Index relid, Index join, int number)
 }
 
 /*
- * LEFT JOIN it to a part of FROM, or (NULL) to all that the query reads so far; returns the numbers of its
- * relation and the join.
+ * LEFT JOIN it to a part of FROM, or (NULL) to all that the query reads so far; returns the numbers
+ * of its relation and the join.
  */
 static void
 join_subselect(RfRewrite *cxt, Node **part, Query *sub, List *correlations, List *conditions,
@@ -246,7 +260,8 @@ join_subselect(RfRewrite *cxt, Node **part, Query *sub, List *correlations, List
 	if (part != NULL)
 		join->larg = *part;
 	else
-		join->larg = list_length(query->jointree->fromlist) == 1 ? linitial(query->jointree->fromlist) :
+		join->larg = list_length(query->jointree->fromlist) == 1 ?
+			linitial(query->jointree->fromlist) :
 			(Node *) makeFromExpr(query->jointree->fromlist, NULL);
 	join->rarg = (Node *) ref;
 	foreach(lc, correlations)
@@ -274,7 +289,8 @@ side_of(JoinExpr *join, List *correlations, List *conditions)
 	ListCell   *lc;
 
 	foreach(lc, correlations)
-		relids = bms_add_members(relids, pull_varnos(NULL, (Node *) ((RfCorrelation *) lfirst(lc))->outer));
+		relids = bms_add_members(relids,
+								 pull_varnos(NULL, (Node *) ((RfCorrelation *) lfirst(lc))->outer));
 	if (bms_is_subset(relids, rf_relations_of(join->larg)))
 		return &join->larg;
 	return bms_is_subset(relids, rf_relations_of(join->rarg)) ? &join->rarg : NULL;
@@ -295,7 +311,8 @@ depends_on_group(Query *query, List *correlations, List *conditions, List *aggre
 	{
 		RfCorrelation *correlation = (RfCorrelation *) lfirst(lc);
 		Node	   *inner = list_nth(correlation->op->args, correlation->inside);
-		Oid			family = lookup_type_cache(exprType(inner), TYPECACHE_BTREE_OPFAMILY)->btree_opf;
+		Oid			family = lookup_type_cache(exprType(inner), TYPECACHE_BTREE_OPFAMILY)
+		->btree_opf;
 		bool		found = false;
 		ListCell   *group;
 
@@ -303,7 +320,8 @@ depends_on_group(Query *query, List *correlations, List *conditions, List *aggre
 		{
 			SortGroupClause *clause = lfirst_node(SortGroupClause, group);
 
-			found |= equal(get_sortgroupclause_expr(clause, query->targetList), correlation->outer) &&
+			found |= equal(get_sortgroupclause_expr(clause, query->targetList),
+						   correlation->outer) &&
 				get_op_opfamily_strategy(clause->eqop, family) == BTEqualStrategyNumber;
 		}
 		if (!found)
@@ -311,7 +329,8 @@ depends_on_group(Query *query, List *correlations, List *conditions, List *aggre
 	}
 	foreach(lc, aggregates)
 	{
-		TypeCacheEntry *type = lookup_type_cache(exprType(lfirst(lc)), TYPECACHE_EQ_OPR | TYPECACHE_LT_OPR);
+		TypeCacheEntry *type = lookup_type_cache(exprType(lfirst(lc)),
+												 TYPECACHE_EQ_OPR | TYPECACHE_LT_OPR);
 
 		if (!OidIsValid(type->eq_opr) || !OidIsValid(type->lt_opr))
 			return false;
@@ -350,7 +369,10 @@ value_mutator(Node *node, ValueContext *cxt)
 
 		/* a key that has met its equal is not NULL */
 		when = makeNode(CaseWhen);
-		when->expr = (Expr *) rf_null_test((Node *) joined_column(cxt->sub, cxt->relid, cxt->joinid, 1), IS_NULL);
+		when->expr = (Expr *) rf_null_test(
+										   (Node *) joined_column(cxt->sub, cxt->relid, cxt->joinid,
+																  1),
+										   IS_NULL);
 		when->result = (Expr *) nothing;
 		when->location = -1;
 		result = makeNode(CaseExpr);
@@ -377,12 +399,16 @@ rf_replace_sublink(RfRewrite *cxt, SubLink *sublink, bool null_is_false)
 	Node	   *expr = NULL;
 	bool		requested;
 
-	if (sublink->subLinkType == EXISTS_SUBLINK || (sublink->subLinkType == ANY_SUBLINK && null_is_false))
+	if (sublink->subLinkType == EXISTS_SUBLINK ||
+		(sublink->subLinkType == ANY_SUBLINK && null_is_false))
 		sub = rf_existence(sublink);
-	else if ((sublink->subLinkType == EXPR_SUBLINK || sublink->subLinkType == ARRAY_SUBLINK) && IsA(sub, Query))
+	else if ((sublink->subLinkType == EXPR_SUBLINK || sublink->subLinkType == ARRAY_SUBLINK) &&
+			 IsA(sub, Query))
 	{
-		sub = !is_plain_aggregate(sub) || sublink->subLinkType == ARRAY_SUBLINK ? rf_as_aggregate(sublink) :
-			contain_volatile_functions((Node *) sub) ? NULL : copyObject(sub);
+		sub = !is_plain_aggregate(sub) || sublink->subLinkType == ARRAY_SUBLINK ?
+			rf_as_aggregate(sublink) :
+			contain_volatile_functions((Node *) sub) ? NULL :
+			copyObject(sub);
 		if (sub != NULL)
 			expr = (Node *) linitial_node(TargetEntry, sub->targetList)->expr;
 	}
@@ -395,7 +421,8 @@ rf_replace_sublink(RfRewrite *cxt, SubLink *sublink, bool null_is_false)
 	value.sub = sub;
 	sub->targetList = NIL;
 	if (!take_correlations(cxt, sub, server, &correlations, &conditions, &requested) ||
-		rf_looks_beyond((Node *) sub, 0, depth) || rf_looks_beyond((Node *) value.aggregates, 0, depth))
+		rf_looks_beyond((Node *) sub, 0, depth) ||
+		rf_looks_beyond((Node *) value.aggregates, 0, depth))
 		return NULL;
 	if (cxt->join != NULL && (part = side_of(cxt->join, correlations, conditions)) == NULL)
 		return NULL;

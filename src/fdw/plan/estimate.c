@@ -3,10 +3,9 @@
  *		Rows, width and costs of a foreign scan.
  *
  * Without use_remote_estimate: from pg_class and pg_statistic here, as if the tables were local;
- * what a join, a grouping or a sort costs there is estimated as if it were done here, with the indexes
- * that ANALYZE found there.
- * With it: the data node is asked what its planner thinks of the very statement we would send, and
- * only conditions that are evaluated here are estimated here.
+ * what a join, a grouping or a sort costs there is estimated as if it were done here, with the
+ * indexes that ANALYZE found there. With it: the data node is asked what its planner thinks of the
+ * very statement we would send, and only conditions that are evaluated here are estimated here.
  */
 #include "postgres.h"
 
@@ -65,8 +64,9 @@
 #define EXCHANGE_COST			50.0
 
 /*
- * Per row that is looked up in a filter, as in a hash table: about 5 ns, at the 2 us that a unit of a
- * scan's costs takes. And per row that is noted in one, with its two bytes, which all other nodes get.
+ * Per row that is looked up in a filter, as in a hash table: about 5 ns, at the 2 us that a unit of
+ * a scan's costs takes. And per row that is noted in one, with its two bytes, which all other nodes
+ * get.
  */
 #define FILTER_LOOK_COST		cpu_operator_cost
 #define FILTER_NOTE_COST		(3 * cpu_operator_cost)
@@ -76,8 +76,9 @@
 #define COMPUTE_WAIT			0.25
 
 /*
- * See prefer_remote().  The first is beyond what the planner takes for equal (1 %), so that a cheaper
- * start here does not decide; where nodes may have to exchange rows for it, that is left open.
+ * See prefer_remote().  The first is beyond what the planner takes for equal (1 %), so that a
+ * cheaper start here does not decide; where nodes may have to exchange rows for it, that is left
+ * open.
  */
 #define TIE_DISCOUNT			0.985
 #define NODES_TIE_DISCOUNT		0.995
@@ -161,8 +162,8 @@ estimate_remotely(PlannerInfo *root, RelOptInfo *rel, List *join_conds, List *pa
 }
 
 /*
- * As for a sequential scan of a local table of this size, or a look-up by an index. The data node does
- * that work, but while it does we wait, so it is our cost.
+ * As for a sequential scan of a local table of this size, or a look-up by an index. The data node
+ * does that work, but while it does we wait, so it is our cost.
  */
 static void
 estimate_base(PlannerInfo *root, RelOptInfo *baserel, List *join_conds, RfEstimate *est)
@@ -195,10 +196,11 @@ estimate_base(PlannerInfo *root, RelOptInfo *baserel, List *join_conds, RfEstima
 	est->startup_cost = base_cost.startup + join_cost.startup;
 	est->total_cost = est->startup_cost + rf_node_share(info) *
 		(seq_page_cost * baserel->pages +
-		 (cpu_tuple_cost + base_cost.per_tuple + join_cost.per_tuple) *
+			 (cpu_tuple_cost + base_cost.per_tuple + join_cost.per_tuple) *
 		 baserel->tuples);
 	if (rf_probe_cost(root, info, join_conds, 1, rf_node_share(info), false, &probe))
-		est->total_cost = Min(est->total_cost, est->startup_cost + probe.cost + join_cost.per_tuple * probe.tuples);
+		est->total_cost = Min(est->total_cost,
+							  est->startup_cost + probe.cost + join_cost.per_tuple * probe.tuples);
 }
 
 static bool
@@ -244,12 +246,13 @@ is_inner_join(const RfRelInfo *info)
 }
 
 /*
- * What it costs to look a row of the driver up in a table of the probed side. Where that is an inner join, the node
- * may join the driver with one of its tables first, and then with the others: *others gets what they cost.
+ * What it costs to look a row of the driver up in a table of the probed side. Where that is an
+ * inner join, the node may join the driver with one of its tables first, and then with the others:
+ * *others gets what they cost.
  */
 static bool
-probe_cost(PlannerInfo *root, List *clauses, RfRelInfo *driver, RfRelInfo *probed, double rows, bool sorted,
-		   RfProbeCost *probe, Cost *others)
+probe_cost(PlannerInfo *root, List *clauses, RfRelInfo *driver, RfRelInfo *probed, double rows,
+		   bool sorted, RfProbeCost *probe, Cost *others)
 {
 	double		part = 1;
 
@@ -263,8 +266,9 @@ probe_cost(PlannerInfo *root, List *clauses, RfRelInfo *driver, RfRelInfo *probe
 			if (!probe_cost(root, clauses, driver, table, rows, sorted, probe, others))
 				continue;
 			*others += other->rel_total_cost +
-				other->retrieved_rows * rf_node_share(other) * (cpu_operator_cost + cpu_tuple_cost) +
-				rows * probe->tuples * cpu_operator_cost;
+				other->retrieved_rows * rf_node_share(other) *
+				(cpu_operator_cost + cpu_tuple_cost) +
+					rows * probe->tuples * cpu_operator_cost;
 			return true;
 		}
 		return false;
@@ -278,13 +282,13 @@ probe_cost(PlannerInfo *root, List *clauses, RfRelInfo *driver, RfRelInfo *probe
 }
 
 /*
- * A join that looks the driver's rows up in an index of the probed side, as they come or sorted in the index's
- * order, whichever costs less; see node_probe.c. A semi join whose inner side drives has to make
- * its rows unique. Costs do not include those of the rows that come out of it.
+ * A join that looks the driver's rows up in an index of the probed side, as they come or sorted in
+ * the index's order, whichever costs less; see node_probe.c. A semi join whose inner side drives
+ * has to make its rows unique. Costs do not include those of the rows that come out of it.
  */
 static bool
-estimate_probing(PlannerInfo *root, RfRelInfo *info, RfRelInfo *driver, RfRelInfo *probed, Cost *startup_cost,
-				 Cost *total_cost)
+estimate_probing(PlannerInfo *root, RfRelInfo *info, RfRelInfo *driver, RfRelInfo *probed,
+				 Cost *startup_cost, Cost *total_cost)
 {
 	double		share = rf_node_share(driver);
 	double		rows = driver->retrieved_rows * share;
@@ -348,7 +352,10 @@ estimate_probing(PlannerInfo *root, RfRelInfo *info, RfRelInfo *driver, RfRelInf
 	return true;
 }
 
-/* Less is not read of a side of a join: of a table in which rows are looked up, there may be almost nothing to read. */
+/*
+ * Less is not read of a side of a join: of a table in which rows are looked up, there may be almost
+ * nothing to read.
+ */
 static Cost
 least_read(const RfRelInfo *info)
 {
@@ -363,12 +370,13 @@ least_read(const RfRelInfo *info)
 Cost
 rf_least_join_cost(const RfRelInfo *outer, const RfRelInfo *inner)
 {
-	return Min(outer->rel_total_cost + least_read(inner), inner->rel_total_cost + least_read(outer));
+	return Min(outer->rel_total_cost + least_read(inner),
+			   inner->rel_total_cost + least_read(outer));
 }
 
 /*
- * Which join the data node will choose is not known.  With an equality a hash join is near enough, or
- * few rows are looked up in an index; without one every pair of rows has to be looked at.
+ * Which join the data node will choose is not known.  With an equality a hash join is near enough,
+ * or few rows are looked up in an index; without one every pair of rows has to be looked at.
  */
 static void
 estimate_join(PlannerInfo *root, RelOptInfo *joinrel, RfEstimate *est)
@@ -376,6 +384,7 @@ estimate_join(PlannerInfo *root, RelOptInfo *joinrel, RfEstimate *est)
 	RfRelInfo  *info = (RfRelInfo *) joinrel->fdw_private;
 	RfRelInfo  *outer = info->outer;
 	RfRelInfo  *inner = info->inner;
+
 	/* what one node has of each */
 	double		outer_rows = outer->retrieved_rows * rf_node_share(outer);
 	double		inner_rows = inner->retrieved_rows * rf_node_share(inner);
@@ -432,21 +441,26 @@ estimate_join(PlannerInfo *root, RelOptInfo *joinrel, RfEstimate *est)
 	est->total_cost = est->startup_cost + run_cost;
 }
 
-/* All moved rows are looked up in the filter, and those of the other side are noted in one that all nodes get. */
+/*
+ * All moved rows are looked up in the filter, and those of the other side are noted in one that all
+ * nodes get.
+ */
 static Cost
 filter_cost(const RfRelInfo *move, const RfRelInfo *filter)
 {
 	const RfRelInfo *moved = move->fragment->moved;
 	double		noted = filter->retrieved_rows * rf_node_share(filter);
 
-	return EXCHANGE_COST + moved->retrieved_rows * rf_node_share(moved) * FILTER_LOOK_COST + noted * FILTER_NOTE_COST +
+	return EXCHANGE_COST + moved->retrieved_rows * rf_node_share(moved) * FILTER_LOOK_COST +
+		noted * FILTER_NOTE_COST +
 		noted * FILTER_BYTES * (rf_node_count(move) - 1) * move->opts.byte_cost;
 }
 
 bool
 rf_filter_may_pay(const RfRelInfo *move, const RfRelInfo *filter)
 {
-	return move->fragment->moved->rel_total_cost + EXCHANGE_COST + filter_cost(move, filter) < move->rel_total_cost;
+	return move->fragment->moved->rel_total_cost + EXCHANGE_COST + filter_cost(move, filter) <
+		move->rel_total_cost;
 }
 
 /*
@@ -541,6 +555,7 @@ estimate_upper(PlannerInfo *root, RelOptInfo *rel, RfEstimate *est)
 	RfRelInfo  *scan = info->scan;
 	Query	   *parse = root->parse;
 	double		share = rf_node_share(info);
+
 	/* one node's, as all of this is, until the end */
 	double		rows = scan->retrieved_rows * share;
 	Cost		startup_cost = scan->rel_startup_cost;
@@ -741,8 +756,9 @@ add_transfer(RfRelInfo *info, RfEstimate *est)
 }
 
 /*
- * The data node's work and the network are not shared out, nor do they begin earlier. Handling rows is: decoding
- * them, and conditions evaluated here. Each batch is copied before, at the speed of memory.
+ * The data node's work and the network are not shared out, nor do they begin earlier. Handling rows
+ * is: decoding them, and conditions evaluated here. Each batch is copied before, at the speed of
+ * memory.
  */
 void
 rf_estimate_partial(RfRelInfo *info, double divisor, RfEstimate *est)
@@ -784,7 +800,10 @@ prefer_remote(RfRelInfo *info, bool upper, RfEstimate *est)
 	est->total_cost *= discount;
 }
 
-/* Dear columns are computed of the rows that are left after ORDER BY and LIMIT, as the planner there knows. */
+/*
+ * Dear columns are computed of the rows that are left after ORDER BY and LIMIT, as the planner
+ * there knows.
+ */
 static void
 add_projection(PlannerInfo *root, RfRelInfo *info, RfEstimate *est)
 {

@@ -1,6 +1,7 @@
 /*
  * forms.c
- *		The forms that a statement may have (decorrelate.c, grouping_sets.c), of which the cheapest is run. Which
+ *		The forms that a statement may have (decorrelate.c, grouping_sets.c), of which the cheapest
+ *		is run. Which
  *		one that is only the planner can say, so it plans them all.
  */
 #include "postgres.h"
@@ -63,7 +64,8 @@ compares_sides(Node *clause, Relids left, Relids right)
 	Relids		second;
 
 	if (!IsA(clause, OpExpr) || list_length(op->args) != 2 ||
-		!(op_mergejoinable(op->opno, exprType(linitial(op->args))) || op_hashjoinable(op->opno, exprType(linitial(op->args)))))
+		!(op_mergejoinable(op->opno, exprType(linitial(op->args))) ||
+		  op_hashjoinable(op->opno, exprType(linitial(op->args)))))
 		return false;
 	first = pull_varnos(NULL, linitial(op->args));
 	second = pull_varnos(NULL, lsecond(op->args));
@@ -73,8 +75,8 @@ compares_sides(Node *clause, Relids left, Relids right)
 }
 
 /*
- * A FULL JOIN with another condition can be planned only where the planner finds that it need not be one,
- * or that nothing is to be read. It may not find that for a statement with more joins.
+ * A FULL JOIN with another condition can be planned only where the planner finds that it need not
+ * be one, or that nothing is to be read. It may not find that for a statement with more joins.
  */
 static bool
 has_fragile_join(Node *node, void *unused)
@@ -109,15 +111,17 @@ plan_one(Query *query, const char *text, int options, ParamListInfo params)
 }
 
 /*
- * Rows that a join finds for UPDATE or DELETE are locked when they are written, not when they are read, so one
- * that has changed in between is an error. That has to be worth it: few rows are better asked for one by one.
+ * Rows that a join finds for UPDATE or DELETE are locked when they are written, not when they are
+ * read, so one that has changed in between is an error. That has to be worth it: few rows are
+ * better asked for one by one.
  */
 #define WRITES_GAIN		10
 
 static bool
 is_worth_it(PlannedStmt *join, PlannedStmt *plain)
 {
-	bool		writes = plain->commandType == CMD_UPDATE || plain->commandType == CMD_DELETE || plain->hasModifyingCTE;
+	bool		writes = plain->commandType == CMD_UPDATE || plain->commandType == CMD_DELETE ||
+		plain->hasModifyingCTE;
 
 	return join->planTree->total_cost * (writes ? WRITES_GAIN : 1) < plain->planTree->total_cost;
 }
@@ -133,7 +137,8 @@ plan_joins(Query *query, const char *text, int options, ParamListInfo params)
 	int			reduced;
 	int			unused;
 
-	if (rf_decorrelate == RF_DECORRELATE_OFF || !has_query(query, has_sublinks) || has_fragile_join((Node *) query, NULL))
+	if (rf_decorrelate == RF_DECORRELATE_OFF || !has_query(query, has_sublinks) ||
+		has_fragile_join((Node *) query, NULL))
 		return plan_one(query, text, options, params);
 
 	joins = rf_decorrelated(query, false, &joined, &unused);

@@ -35,27 +35,32 @@ typedef struct RfRewrite
 /* decorrelate.c */
 
 /*
- * A copy of the statement without the sub-selects that can become joins, or, if `reduce`, that and with
- * those that read only rows with a partner. *joined, *reduced: how many there are.
+ * A copy of the statement without the sub-selects that can become joins, or, if `reduce`, that and
+ * with those that read only rows with a partner. *joined, *reduced: how many there are.
  */
 extern Query *rf_decorrelated(const Query *statement, bool reduce, int *joined, int *reduced);
 
 /* grouping_sets.c */
 
-/* Groups in two steps where the statement has grouping sets, in place; returns how many queries do. */
+/*
+ * Groups in two steps where the statement has grouping sets, in place; returns how many queries do.
+ */
 extern int	rf_group_in_steps(Query *statement);
 
 /* row_names.c */
 
 /*
- * ERROR where a statement, as it comes to the planner, takes a ctid of a table on several nodes for a row's
- * name. Notes where it says ONLY, for rf_says_only (plan.h).
+ * ERROR where a statement, as it comes to the planner, takes a ctid of a table on several nodes for
+ * a row's name. Notes where it says ONLY, for rf_says_only (plan.h).
  */
 extern void rf_check_row_names(Query *query);
 
 /* query_parts.c */
 
-/* Is it a server of this wrapper with nodes? An option "nodes" of another wrapper means something else. */
+/*
+ * Is it a server of this wrapper with nodes? An option "nodes" of another wrapper means something
+ * else.
+ */
 extern bool rf_has_nodes(Oid serverid);
 
 /* Is there a table of a server with nodes in it? */
@@ -83,29 +88,33 @@ extern Relids rf_relations_of(Node *part);
 /* decorrelate_select.c */
 
 /*
- * The replacement of a sub-select in an expression: what it gives of a row of the grouped sub-select that
- * has been joined to the query. EXISTS, and IN where `null_is_false`, are as good as aggregates. NULL: it stays.
+ * The replacement of a sub-select in an expression: what it gives of a row of the grouped
+ * sub-select that has been joined to the query. EXISTS, and IN where `null_is_false`, are as good
+ * as aggregates. NULL: it stays.
  */
 extern Node *rf_replace_sublink(RfRewrite *cxt, SubLink *sublink, bool null_is_false);
 
 /*
- * EXISTS or IN, of which the planner makes a semi or anti join, as EXISTS with a sub-select that reads only rows
- * with a partner; NULL: nothing says which these are, or nothing is to be reduced.
+ * EXISTS or IN, of which the planner makes a semi or anti join, as EXISTS with a sub-select that
+ * reads only rows with a partner; NULL: nothing says which these are, or nothing is to be reduced.
  */
 extern Node *rf_reduce_exists(RfRewrite *cxt, SubLink *sublink);
 
 /* decorrelate_exists.c */
 
 /*
- * The rows that EXISTS or IN asks for, as a query without columns, a copy; NULL: it is more than tables,
- * joins and conditions. The comparison of IN is one of its conditions.
+ * The rows that EXISTS or IN asks for, as a query without columns, a copy; NULL: it is more than
+ * tables, joins and conditions. The comparison of IN is one of its conditions.
  */
 extern Query *rf_existence(SubLink *sublink);
 
 /* EXISTS (sub) */
 extern Node *rf_exists_of(Query *sub);
 
-/* A condition that is evaluated once, instead of EXISTS; NULL: it refers to the query around it, or to other tables. */
+/*
+ * A condition that is evaluated once, instead of EXISTS; NULL: it refers to the query around it, or
+ * to other tables.
+ */
 extern Node *rf_exists_once(SubLink *sublink);
 
 /* EXISTS instead of IN, where NULL is as good as false; NULL: not possible. */
@@ -115,8 +124,8 @@ extern Node *rf_exists_for_in(SubLink *sublink);
 extern Node *rf_exists_for_not_in(SubLink *sublink);
 
 /*
- * A sub-select without aggregates that gives a value or an array, as one with an aggregate; NULL: not
- * possible. A value is an error where there is more than one row, without LIMIT 1.
+ * A sub-select without aggregates that gives a value or an array, as one with an aggregate; NULL:
+ * not possible. A value is an error where there is more than one row, without LIMIT 1.
  */
 extern Query *rf_as_aggregate(SubLink *sublink);
 
@@ -126,10 +135,11 @@ extern Query *rf_as_aggregate(SubLink *sublink);
 extern Node *rf_partner_exists(RfRewrite *cxt, List *correlations, Oid server);
 
 /*
- * Adds the rows that the query around asks for to FROM of a sub-select, and the clauses, which correlate
- * in any way, to its conditions; *correlations become equalities with these rows. False, and nothing is
- * changed: not possible.
+ * Adds the rows that the query around asks for to FROM of a sub-select, and the clauses, which
+ * correlate in any way, to its conditions; *correlations become equalities with these rows. False,
+ * and nothing is changed: not possible.
  */
-extern bool rf_request_rows(RfRewrite *cxt, Query *sub, List *clauses, Oid server, List **correlations);
+extern bool rf_request_rows(RfRewrite *cxt, Query *sub, List *clauses, Oid server,
+							List **correlations);
 
 #endif

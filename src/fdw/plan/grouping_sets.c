@@ -1,17 +1,20 @@
 /*
  * grouping_sets.c
- *		GROUP BY with several grouping sets becomes two groupings, the first of which data nodes can compute.
+ *		GROUP BY with several grouping sets becomes two groupings, the first of which data nodes can
+ *		compute.
  *
  *		SELECT a, b, sum(x), avg(y) FROM t GROUP BY ROLLUP (a, b)
  * means the same as
  *		SELECT a, b, sum(x), sum(y) / sum(n) FROM
- *			(SELECT a, b, sum(x) AS x, sum(y) AS y, count(y) AS n FROM t GROUP BY a, b) GROUP BY ROLLUP (a, b)
- * The planner makes partial aggregates of one grouping only, so without that all rows of t come here. The
- * first grouping is by the columns of all sets; if that leaves almost as many rows, the planner finds that
- * one grouping is cheaper.
+ *			(SELECT a, b, sum(x) AS x, sum(y) AS y, count(y) AS n FROM t GROUP BY a, b) GROUP BY
+ *			ROLLUP (a, b)
+ * The planner makes partial aggregates of one grouping only, so without that all rows of t come
+ * here. The first grouping is by the columns of all sets; if that leaves almost as many rows, the
+ * planner finds that one grouping is cheaper.
  *
- * All aggregates have to be such that they can be computed of themselves: count, sum, min, max and those of
- * booleans and bits, and avg of exact numbers, whose quotient of sum and count is what avg() gives.
+ * All aggregates have to be such that they can be computed of themselves: count, sum, min, max and
+ * those of booleans and bits, and avg of exact numbers, whose quotient of sum and count is what
+ * avg() gives.
  */
 #include "postgres.h"
 
@@ -38,7 +41,8 @@
 typedef struct Steps
 {
 	Query	   *first;
-	List	   *keys;			/* what is grouped by, as it stands above the grouping; columns 1, 2, ... of `first` */
+	List	   *keys;			/* what is grouped by, as it stands above the grouping; columns 1,
+								 * 2, ... of `first` */
 	List	   *refs;			/* their sort and group references */
 	Index		group_relation; /* 18: columns of this relation are what is grouped by; else 0 */
 	bool		failed;			/* something cannot be computed of the first grouping */
@@ -47,9 +51,11 @@ typedef struct Steps
 static Expr *
 column_number(const Steps *steps, int number)
 {
-	Node	   *expr = (Node *) list_nth_node(TargetEntry, steps->first->targetList, number - 1)->expr;
+	Node	   *expr = (Node *) list_nth_node(TargetEntry, steps->first->targetList, number - 1)
+	->expr;
 
-	return (Expr *) makeVar(FIRST_RELATION, number, exprType(expr), exprTypmod(expr), exprCollation(expr), 0);
+	return (Expr *) makeVar(FIRST_RELATION, number, exprType(expr), exprTypmod(expr),
+							exprCollation(expr), 0);
 }
 
 /* The column of the first grouping that has this value. */
@@ -67,7 +73,8 @@ first_column(Steps *steps, Expr *expr)
 	if (number == 0)
 	{
 		number = list_length(steps->first->targetList) + 1;
-		steps->first->targetList = lappend(steps->first->targetList,
+		steps->first->targetList = lappend(
+										   steps->first->targetList,
 										   makeTargetEntry(expr, number, psprintf("column%d", number), false));
 	}
 	return column_number(steps, number);
@@ -107,8 +114,10 @@ second_aggregate(Oid function, Oid type, Expr *column, Oid collation)
 static Expr *
 sum_of_counts(Expr *column)
 {
-	return (Expr *) makeFuncExpr(F_INT8_NUMERIC, INT8OID,
-								 list_make1(second_aggregate(F_SUM_INT8, NUMERICOID, column, InvalidOid)),
+	return (Expr *) makeFuncExpr(
+								 F_INT8_NUMERIC, INT8OID,
+								 list_make1(second_aggregate(F_SUM_INT8, NUMERICOID, column,
+															 InvalidOid)),
 								 InvalidOid, InvalidOid, COERCE_EXPLICIT_CAST);
 }
 
@@ -119,7 +128,8 @@ or_zero(Expr *count)
 	CoalesceExpr *result = makeNode(CoalesceExpr);
 
 	result->coalescetype = INT8OID;
-	result->args = list_make2(count, makeConst(INT8OID, -1, InvalidOid, sizeof(int64), Int64GetDatum(0), false, FLOAT8PASSBYVAL));
+	result->args = list_make2(count, makeConst(INT8OID, -1, InvalidOid, sizeof(int64),
+											   Int64GetDatum(0), false, FLOAT8PASSBYVAL));
 	result->location = -1;
 	return (Expr *) result;
 }
@@ -132,18 +142,20 @@ quotient(Steps *steps, const Aggref *avg, Oid sum, Oid sumtype)
 	Expr	   *count = first_aggregate(steps, avg, F_COUNT_ANY, INT8OID);
 	OpExpr	   *result = makeNode(OpExpr);
 
-	result->opno = OpernameGetOprid(list_make2(makeString("pg_catalog"), makeString("/")), NUMERICOID, NUMERICOID);
+	result->opno = OpernameGetOprid(list_make2(makeString("pg_catalog"), makeString("/")),
+									NUMERICOID, NUMERICOID);
 	result->opfuncid = F_NUMERIC_DIV;
 	result->opresulttype = NUMERICOID;
-	result->args = list_make2(second_aggregate(sumtype == INT8OID ? F_SUM_INT8 : F_SUM_NUMERIC, NUMERICOID, total, InvalidOid),
+	result->args = list_make2(second_aggregate(sumtype == INT8OID ? F_SUM_INT8 : F_SUM_NUMERIC,
+											   NUMERICOID, total, InvalidOid),
 							  second_aggregate(F_SUM_INT8, NUMERICOID, count, InvalidOid));
 	result->location = -1;
 	return (Expr *) result;
 }
 
 /*
- * Aggregates without a final function: their state is their result. If its combine function is also its
- * transition function, the aggregate of results is the aggregate of all rows.
+ * Aggregates without a final function: their state is their result. If its combine function is also
+ * its transition function, the aggregate of results is the aggregate of all rows.
  */
 static Expr *
 aggregate_of_itself(Steps *steps, const Aggref *agg)
@@ -157,14 +169,17 @@ aggregate_of_itself(Steps *steps, const Aggref *agg)
 		elog(ERROR, "cache lookup failed for aggregate %u", agg->aggfnoid);
 	form = (Form_pg_aggregate) GETSTRUCT(tuple);
 	(void) SysCacheGetAttr(AGGFNOID, tuple, Anum_pg_aggregate_agginitval, &isnull);
-	if (!OidIsValid(form->aggfinalfn) && form->aggtranstype == agg->aggtype && isnull && list_length(agg->args) == 1)
+	if (!OidIsValid(form->aggfinalfn) && form->aggtranstype == agg->aggtype && isnull &&
+		list_length(agg->args) == 1)
 	{
 		if (form->aggcombinefn == F_INT8PL)
 			result = sum_of_counts(first_aggregate(steps, agg, agg->aggfnoid, agg->aggtype));
-		else if (form->aggcombinefn == form->aggtransfn && linitial_oid(agg->aggargtypes) == agg->aggtype)
+		else if (form->aggcombinefn == form->aggtransfn &&
+				 linitial_oid(agg->aggargtypes) == agg->aggtype)
 		{
 			result = second_aggregate(agg->aggfnoid, agg->aggtype,
-									  first_aggregate(steps, agg, agg->aggfnoid, agg->aggtype), agg->inputcollid);
+									  first_aggregate(steps, agg, agg->aggfnoid, agg->aggtype),
+									  agg->inputcollid);
 			((Aggref *) result)->aggcollid = agg->aggcollid;
 		}
 	}
@@ -172,12 +187,16 @@ aggregate_of_itself(Steps *steps, const Aggref *agg)
 	return result;
 }
 
-/* The aggregate of all rows of a group of the second grouping, of what the first one gives; NULL: not possible. */
+/*
+ * The aggregate of all rows of a group of the second grouping, of what the first one gives; NULL:
+ * not possible.
+ */
 static Expr *
 second_of(Steps *steps, const Aggref *agg)
 {
-	if (agg->aggfnoid >= FirstGenbkiObjectId || agg->aggkind != AGGKIND_NORMAL || agg->aggorder != NIL || agg->aggdistinct != NIL ||
-		agg->aggvariadic || agg->agglevelsup != 0 || contain_volatile_functions((Node *) agg))
+	if (agg->aggfnoid >= FirstGenbkiObjectId || agg->aggkind != AGGKIND_NORMAL ||
+		agg->aggorder != NIL || agg->aggdistinct != NIL || agg->aggvariadic ||
+		agg->agglevelsup != 0 || contain_volatile_functions((Node *) agg))
 		return NULL;
 	switch (agg->aggfnoid)
 	{
@@ -186,7 +205,9 @@ second_of(Steps *steps, const Aggref *agg)
 			return or_zero(sum_of_counts(first_aggregate(steps, agg, agg->aggfnoid, INT8OID)));
 		case F_SUM_INT8:
 		case F_SUM_NUMERIC:
-			return second_aggregate(F_SUM_NUMERIC, NUMERICOID, first_aggregate(steps, agg, agg->aggfnoid, NUMERICOID), InvalidOid);
+			return second_aggregate(F_SUM_NUMERIC, NUMERICOID,
+									first_aggregate(steps, agg, agg->aggfnoid, NUMERICOID),
+									InvalidOid);
 		case F_AVG_INT2:
 			return quotient(steps, agg, F_SUM_INT2, INT8OID);
 		case F_AVG_INT4:
@@ -216,7 +237,10 @@ number_of_ref(const Steps *steps, Index ref)
 	return 0;
 }
 
-/* What it is about is in its references; the arguments stand as they did below the grouping, also in 18. */
+/*
+ * What it is about is in its references; the arguments stand as they did below the grouping, also
+ * in 18.
+ */
 static Node *
 grouping_above(Steps *steps, const GroupingFunc *grouping)
 {
@@ -248,7 +272,9 @@ above_mutator(Node *node, Steps *steps)
 	if (steps->group_relation == 0)
 	{
 		/* two of them may be equal, and each is NULL in its own sets */
-		int			number = IsA(node, TargetEntry) ? number_of_ref(steps, ((TargetEntry *) node)->ressortgroupref) : 0;
+		int			number = IsA(node, TargetEntry) ?
+			number_of_ref(steps, ((TargetEntry *) node)->ressortgroupref) :
+			0;
 
 		if (number != 0)
 		{
@@ -271,7 +297,8 @@ above_mutator(Node *node, Steps *steps)
 		return (Node *) second;
 	}
 	if (IsA(node, Var) && ((Var *) node)->varlevelsup == 0)
-		steps->failed |= steps->group_relation == 0 || ((Var *) node)->varno != steps->group_relation;
+		steps->failed |= steps->group_relation == 0 ||
+			((Var *) node)->varno != steps->group_relation;
 	else if (IsA(node, SubLink))
 		steps->failed = true;
 	if (IsA(node, GroupingFunc))
@@ -286,7 +313,9 @@ key_below(Query *query, Index group_relation, Expr *key)
 #if PG_VERSION_NUM >= 180000
 	if (group_relation != 0)
 		return IsA(key, Var) && ((Var *) key)->varno == group_relation ?
-			list_nth(rt_fetch(group_relation, query->rtable)->groupexprs, ((Var *) key)->varattno - 1) : NULL;
+			list_nth(rt_fetch(group_relation, query->rtable)->groupexprs,
+					 ((Var *) key)->varattno - 1) :
+			NULL;
 #endif
 	return key;
 }
@@ -322,8 +351,8 @@ make_first(Query *query, Steps *steps)
 		TargetEntry *tle;
 
 		/* a constant is equal to others that nobody groups by */
-		if (below == NULL || !contain_vars_of_level((Node *) below, 0) || contain_volatile_functions((Node *) below) ||
-			rf_has_sublinks((Node *) below))
+		if (below == NULL || !contain_vars_of_level((Node *) below, 0) ||
+			contain_volatile_functions((Node *) below) || rf_has_sublinks((Node *) below))
 			return false;
 		tle = makeTargetEntry(copyObject(below), number, psprintf("column%d", number), false);
 		tle->ressortgroupref = clause->tleSortGroupRef = number;
@@ -377,10 +406,11 @@ group_in_steps(Query *query)
 	List	   *tlist;
 	Node	   *having;
 
-	if (query->commandType != CMD_SELECT || query->groupingSets == NIL || query->setOperations != NULL || query->hasTargetSRFs ||
-		query->hasModifyingCTE || query->rowMarks != NIL || query->jointree->fromlist == NIL ||
-		rf_has_sublinks((Node *) query->windowClause) || rf_has_sublinks(query->limitCount) || rf_has_sublinks(query->limitOffset) ||
-		!make_first(query, &steps))
+	if (query->commandType != CMD_SELECT || query->groupingSets == NIL ||
+		query->setOperations != NULL || query->hasTargetSRFs || query->hasModifyingCTE ||
+		query->rowMarks != NIL || query->jointree->fromlist == NIL ||
+		rf_has_sublinks((Node *) query->windowClause) || rf_has_sublinks(query->limitCount) ||
+		rf_has_sublinks(query->limitOffset) || !make_first(query, &steps))
 		return false;
 	tlist = (List *) above_mutator((Node *) query->targetList, &steps);
 	having = above_mutator(query->havingQual, &steps);

@@ -90,8 +90,8 @@ key_values(RfRelInfo *info, ForeignScan *scan, const RfDistribution *distributio
 static bool
 lie_there(const RfFragment *fragment, List *keys)
 {
-	if (fragment->placement != RF_PLACED_BY_HASH || fragment->layout != NULL || fragment->computed ||
-		list_length(fragment->keys) != list_length(keys))
+	if (fragment->placement != RF_PLACED_BY_HASH || fragment->layout != NULL ||
+		fragment->computed || list_length(fragment->keys) != list_length(keys))
 		return false;
 	for (int i = 0; i < list_length(keys); i++)
 	{
@@ -183,9 +183,12 @@ rf_plan_direct_insert(PlannerInfo *root, ModifyTable *plan, Index target)
 								   makeBoolean(plan->canSetTag), keys);
 	scan->fdw_private = lappend(scan->fdw_private, statement.exchanges);
 	scan->fdw_private = lappend(scan->fdw_private, rf_fetch_options_list(&info->opts.fetch));
-	scan->fdw_private = lappend(scan->fdw_private, makeString(info->fragment == NULL ? "" :
-															  info->fragment->exchanges == 0 ? "co-located" :
-															  rf_join_strategies(info->fragment->strategies)));
+	scan->fdw_private = lappend(scan->fdw_private,
+								makeString(info->fragment == NULL ?
+										   "" :
+										   info->fragment->exchanges == 0 ?
+										   "co-located" :
+										   rf_join_strategies(info->fragment->strategies)));
 	scan->fdw_recheck_quals = NIL;
 	scan->scan.plan.async_capable = false;
 	return true;

@@ -7,8 +7,8 @@
  *
  * Under row locks, UPDATE and DELETE the executor may recheck a row with new versions of some
  * table's part of it (EvalPlanQual).  The join keeps a local join of the same tables below it for
- * that, which never runs otherwise, and fetches whole rows of its tables for it to start from.  Only
- * changes of rows that are here, locked or written by the query, make the executor look again.
+ * that, which never runs otherwise, and fetches whole rows of its tables for it to start from.
+ * Only changes of rows that are here, locked or written by the query, make the executor look again.
  */
 #include "postgres.h"
 
@@ -151,7 +151,8 @@ why_not_fetched(PlannerInfo *root, RfRelInfo *info, List *exprs, bool never_rech
 			return "it gives a column of another relation";
 		if (var->varattno < 0 && var->varattno != SelfItemPointerAttributeNumber)
 			return psprintf("system column %s is wanted",
-							get_rte_attribute_name(planner_rt_fetch(var->varno, root), var->varattno));
+							get_rte_attribute_name(planner_rt_fetch(var->varno, root),
+												   var->varattno));
 		if (bms_is_member(var->varno, info->hidden_relids) &&
 			(var->varattno == 0 ? !never_rechecked : rf_stand_in(info, var) == NULL))
 			return BEHIND_EXISTS;
@@ -175,8 +176,8 @@ fetches_ctid(List *exprs)
 }
 
 /*
- * Sorts the join's clauses into ON, WHERE and what stays here.  Not NULL: why the join cannot be sent,
- * or "": nobody is told.
+ * Sorts the join's clauses into ON, WHERE and what stays here.  Not NULL: why the join cannot be
+ * sent, or "": nobody is told.
  *
  * An outer join's own clauses decide which rows get NULLs, so all of them must go; those from WHERE
  * above it, and an inner join's, may stay.  All clauses of a semi join belong into its EXISTS;
@@ -194,7 +195,8 @@ classify_clauses(PlannerInfo *root, RelOptInfo *joinrel, List *restrictlist)
 		bool		shippable;
 
 		if (rinfo->pseudoconstant)
-			return "";			/* core's gating Result needs the join to be here; 15 and 16 do not ask */
+			return "";			/* core's gating Result needs the join to be here; 15 and 16 do not
+								 * ask */
 		shippable = rf_is_shippable_expr(root, joinrel, rinfo->clause);
 
 		if (info->jointype == JOIN_INNER)
@@ -265,7 +267,10 @@ rf_nodes_may_join(PlannerInfo *root)
 	return root->parse->commandType != CMD_MERGE && !rf_rows_may_be_rechecked(root);
 }
 
-/* Does the join give what another pair of the same tables gave, whose columns were found to be possible? */
+/*
+ * Does the join give what another pair of the same tables gave, whose columns were found to be
+ * possible?
+ */
 static bool
 has_same_columns(PlannerInfo *root, const RfRelInfo *info, const RfRelInfo *known)
 {
@@ -274,8 +279,8 @@ has_same_columns(PlannerInfo *root, const RfRelInfo *info, const RfRelInfo *know
 }
 
 /*
- * Fills joinrel's info. known: that of another pair of sides, or NULL. Not NULL: why the data node cannot do this join,
- * or "".
+ * Fills joinrel's info. known: that of another pair of sides, or NULL. Not NULL: why the data node
+ * cannot do this join, or "".
  */
 static const char *
 why_not_sent(PlannerInfo *root, RelOptInfo *joinrel, const RfRelInfo *known, List *restrictlist)
@@ -307,8 +312,8 @@ why_not_sent(PlannerInfo *root, RelOptInfo *joinrel, const RfRelInfo *known, Lis
 
 	/*
 	 * Columns hidden below cannot be compared here.  That includes "a LEFT JOIN b ... WHERE b.x IS
-	 * NULL AND b.y > 5": the planner made an anti join of it and dropped IS NULL, so that it cannot
-	 * be sent as the left join that it was either.
+	 * NULL AND b.y > 5": the planner made an anti join of it and dropped IS NULL, so that it
+	 * cannot be sent as the left join that it was either.
 	 */
 	if (bms_overlap(clause_relids(info->joinclauses),
 					bms_union(outer->hidden_relids, inner->hidden_relids)) ||
@@ -343,9 +348,13 @@ why_not_sent(PlannerInfo *root, RelOptInfo *joinrel, const RfRelInfo *known, Lis
 	return NULL;
 }
 
-/* To the nodes right joins are left joins that are seen from the other side, and so are some others. */
+/*
+ * To the nodes right joins are left joins that are seen from the other side, and so are some
+ * others.
+ */
 static bool
-is_seen_already(const RfRelInfo *known, JoinType jointype, const RelOptInfo *outerrel, const RelOptInfo *innerrel)
+is_seen_already(const RfRelInfo *known, JoinType jointype, const RelOptInfo *outerrel,
+				const RelOptInfo *innerrel)
 {
 	return jointype == JOIN_RIGHT ||
 		(known != NULL && known->fragment->choices->last_outer == innerrel &&
@@ -398,7 +407,10 @@ rdmaGetForeignJoinPaths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *oute
 		why = NULL;
 	if (why == NULL && rf_rows_may_be_rechecked(root))
 	{
-		/* it gets no columns but those that its tables' scans give, so these leave no conditions to it */
+		/*
+		 * it gets no columns but those that its tables' scans give, so these leave no conditions
+		 * to it
+		 */
 		if (outer->local_conds == NIL && inner->local_conds == NIL)
 			local_join = GetExistingLocalJoinPath(joinrel);
 		if (local_join == NULL)
@@ -489,7 +501,8 @@ rf_why_apart(PlannerInfo *root, RelOptInfo *rel, RelOptInfo *other)
 			return psprintf("it is on server \"%s\", and each of the two servers has nodes that the other has not",
 							GetForeignServer(other->serverid)->servername);
 		if (other->serverid != rel->serverid)
-			return psprintf("it is on server \"%s\"", GetForeignServer(other->serverid)->servername);
+			return psprintf("it is on server \"%s\"",
+							GetForeignServer(other->serverid)->servername);
 		if (other->userid != rel->userid)
 			return "it is read with the rights of another role";
 		return NULL;
@@ -517,7 +530,8 @@ note_unasked(PlannerInfo *root, RelOptInfo *rel, RelOptInfo *other)
 
 /* A pair for which core does not ask the wrapper. */
 void
-rf_note_unasked_join(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outerrel, RelOptInfo *innerrel)
+rf_note_unasked_join(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outerrel,
+					 RelOptInfo *innerrel)
 {
 	if (rf_is_our_rel(joinrel))
 		return;

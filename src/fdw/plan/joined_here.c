@@ -2,10 +2,10 @@
  * joined_here.c
  *		Why a statement does not join a table that it could be joined with: for EXPLAIN (VERBOSE).
  *
- * The planner tries pairs of relations. Of each pair whose one side is a statement and the other one
- * table the reason is noted with the statement: the join cannot be done on the data node, or it can
- * and something else was expected to cost less. The plan shows the notes of the statements that it has
- * in the end. Local tables are not mentioned.
+ * The planner tries pairs of relations. Of each pair whose one side is a statement and the other
+ * one table the reason is noted with the statement: the join cannot be done on the data node, or it
+ * can and something else was expected to cost less. The plan shows the notes of the statements that
+ * it has in the end. Local tables are not mentioned.
  */
 #include "postgres.h"
 
@@ -22,12 +22,17 @@ typedef struct Note
 	const char *reason;
 } Note;
 
-/* The statement of a relation whose rows are here, see local_rows.c; or NULL. ours: one of this wrapper's. */
+/*
+ * The statement of a relation whose rows are here, see local_rows.c; or NULL. ours: one of this
+ * wrapper's.
+ */
 static RfRelInfo *
 local_rows_of(RelOptInfo *ours, RelOptInfo *rel)
 {
-	RfRelInfo  *info = rel->fdwroutine != NULL && rel->fdwroutine->GetForeignPlan == ours->fdwroutine->GetForeignPlan ?
-		(RfRelInfo *) rel->fdw_private : NULL;
+	RfRelInfo  *info = rel->fdwroutine != NULL &&
+		rel->fdwroutine->GetForeignPlan == ours->fdwroutine->GetForeignPlan ?
+		(RfRelInfo *) rel->fdw_private :
+		NULL;
 
 	return info != NULL && info->local ? info : NULL;
 }

@@ -1,6 +1,7 @@
 /*
  * key_join_plan.c
- *		Key joins: a foreign table joined with rows that are anywhere but on its server. What data nodes
+ *		Key joins: a foreign table joined with rows that are anywhere but on its server. What data
+ *		nodes
  *		have joined is as good as a table, if they need not move rows for it.
  *
  * The rows that drive the join are read first, the data node is asked for those rows of the table
@@ -114,8 +115,8 @@ make_condition(Expr *column, OpExpr *equality, Oid opno, Oid key_type, Oid key_c
 }
 
 /*
- * The table in a statement that has a column, and what it costs to read what it is joined with there; NULL: it
- * does not come from a table as it lies on the nodes.
+ * The table in a statement that has a column, and what it costs to read what it is joined with
+ * there; NULL: it does not come from a table as it lies on the nodes.
  */
 static RfRelInfo *
 table_of(RfRelInfo *info, Var *column, Cost *others)
@@ -164,7 +165,8 @@ cost_keys(KeyJoin *join)
 	/* what the table is joined with there is read for each batch, but joined with fewer rows */
 	if (table != NULL)
 	{
-		others += Max(info->rel_total_cost - table->rel_total_cost - others, 0) * join->rows / Max(all, 1);
+		others += Max(info->rel_total_cost - table->rel_total_cost - others, 0) * join->rows /
+			Max(all, 1);
 		work = table->rel_total_cost + others;
 	}
 	if (table != NULL && table->rel->tuples > 0 &&
@@ -207,9 +209,10 @@ match_equality(KeyJoin *join, RestrictInfo *rinfo)
 	column = (Expr *) (left ? get_rightop(op) : get_leftop(op));
 	join->table_key = bare_column(column);
 	join->opno = left ? get_commutator(op->opno) : op->opno;
-	if (join->table_key == NULL || bms_is_member(join->table_key->varno, join->info->hidden_relids) ||
-		!OidIsValid(join->opno) ||
-		!op_strict(join->opno) || !get_compatible_hash_operators(join->opno, &table_eq, &driver_eq))
+	if (join->table_key == NULL ||
+		bms_is_member(join->table_key->varno, join->info->hidden_relids) ||
+		!OidIsValid(join->opno) || !op_strict(join->opno) ||
+		!get_compatible_hash_operators(join->opno, &table_eq, &driver_eq))
 		return false;
 	key_type = getBaseType(exprType((Node *) join->driver_key));
 	if (!OidIsValid(get_array_type(key_type)))
@@ -318,15 +321,18 @@ add_key_join(KeyJoin *join, JoinPathExtraData *extra)
 	if (driver == NULL || bms_overlap(PATH_REQ_OUTER(driver), join->joinrel->relids) ||
 		!find_equality(join, restrictlist))
 		return;
-	if ((info->retrieved_rows - join->rows) * join->costs.row + rf_lock_cost(join->root, join->table) <
+	if ((info->retrieved_rows - join->rows) * join->costs.row +
+		rf_lock_cost(join->root, join->table) <
 		LEAST_GAIN * join->costs.round_trip)
 		return;
 	private = lappend(rf_path_private(info, 0), join->condition);
 	scan = IS_SIMPLE_REL(join->table) ?
-		rf_create_foreignscan_path(join->root, join->table, NULL, join->rows, join->costs.round_trip,
-								   join->costs.planned, NIL, NULL, NULL, private) :
-		rf_create_foreign_join_path(join->root, join->table, join->rows, join->costs.round_trip,
-									join->costs.planned, NIL, NULL, NIL, private);
+		rf_create_foreignscan_path(join->root, join->table, NULL, join->rows,
+								   join->costs.round_trip, join->costs.planned, NIL, NULL,
+								   NULL, private) :
+		rf_create_foreign_join_path(join->root, join->table, join->rows,
+									join->costs.round_trip, join->costs.planned, NIL, NULL,
+									NIL, private);
 	required_outer = calc_non_nestloop_required_outer(driver, &scan->path);
 	path = makeNode(CustomPath);
 	path->path.pathtype = T_CustomScan;
@@ -352,8 +358,8 @@ add_key_join(KeyJoin *join, JoinPathExtraData *extra)
 }
 
 /*
- * The cheapest statement of a join that moves no rows, as each batch of keys would move them again, and is the same on all
- * nodes, as is the one that asks for all rows.
+ * The cheapest statement of a join that moves no rows, as each batch of keys would move them again,
+ * and is the same on all nodes, as is the one that asks for all rows.
  */
 static RfRelInfo *
 join_statement(PlannerInfo *root, RelOptInfo *rel)
@@ -362,9 +368,12 @@ join_statement(PlannerInfo *root, RelOptInfo *rel)
 	RfRelInfo  *best = NULL;
 	ListCell   *lc;
 
-	/* no clause may be evaluated below a security barrier, nor may rows be locked, or found again by a local join */
-	if (!bms_is_empty(rel->lateral_relids) || root->qual_security_level > 0 || root->rowMarks != NIL ||
-		rf_rows_may_be_rechecked(root))
+	/*
+	 * no clause may be evaluated below a security barrier, nor may rows be locked, or found again
+	 * by a local join
+	 */
+	if (!bms_is_empty(rel->lateral_relids) || root->qual_security_level > 0 ||
+		root->rowMarks != NIL || rf_rows_may_be_rechecked(root))
 		return NULL;
 	foreach(lc, info->fragment ? info->fragment->choices->infos : list_make1(info))
 	{
@@ -372,7 +381,8 @@ join_statement(PlannerInfo *root, RelOptInfo *rel)
 
 		if (choice->outer != NULL && choice->local_conds == NIL && choice->local_rels == NIL &&
 			!rf_differs_by_node(choice) &&
-			(choice->fragment == NULL || (!choice->fragment->exchanges && !choice->fragment->computed)) &&
+			(choice->fragment == NULL ||
+			 (!choice->fragment->exchanges && !choice->fragment->computed)) &&
 			(best == NULL || choice->total_cost < best->total_cost))
 			best = choice;
 	}
@@ -396,8 +406,11 @@ statement_for_keys(PlannerInfo *root, RelOptInfo *rel)
 		if (lfirst_node(RestrictInfo, lc)->pseudoconstant)
 			return NULL;
 	}
-	return IS_SIMPLE_REL(rel) && rel->rtekind == RTE_RELATION && bms_is_empty(rel->lateral_relids) &&
-		info->table != NULL && info->select == NULL ? info : NULL;
+	return IS_SIMPLE_REL(rel) && rel->rtekind == RTE_RELATION &&
+		bms_is_empty(rel->lateral_relids) && info->table != NULL &&
+		info->select == NULL ?
+		info :
+		NULL;
 }
 
 void
@@ -410,9 +423,11 @@ rf_key_join_paths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outerrel,
 	if (jointype != JOIN_INNER && jointype != JOIN_LEFT && jointype != JOIN_SEMI &&
 		jointype != JOIN_ANTI)
 		return;
+
 	/*
-	 * What the data nodes can join is theirs, unless they need rows from here for it. They still may with
-	 * the next pair of sides, for which core's own join has to stay where rows may be rechecked.
+	 * What the data nodes can join is theirs, unless they need rows from here for it. They still
+	 * may with the next pair of sides, for which core's own join has to stay where rows may be
+	 * rechecked.
 	 */
 	if ((joinrel->fdw_private != NULL && ((RfRelInfo *) joinrel->fdw_private)->local_rels == NIL) ||
 		(joinrel->fdwroutine != NULL && rf_rows_may_be_rechecked(root)))

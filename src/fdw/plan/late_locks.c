@@ -1,18 +1,21 @@
 /*
  * late_locks.c
- *		SELECT ... LIMIT n FOR UPDATE (or SHARE, ...) over several nodes: rows are locked when they are returned.
+ *		SELECT ... LIMIT n FOR UPDATE (or SHARE, ...) over several nodes: rows are locked when they
+ *		are returned.
  *
- * Elsewhere a scan locks the rows that it reads, in the same statement. Here each node would have to lock as
- * many rows as all of them return, and SKIP LOCKED would hide those from other sessions: a job queue would look
- * empty while jobs are left. So the scan locks nothing, and LockRows, which core puts below Limit, has each row
- * locked on its node by RefetchForeignRow (exec/lock_rows.c), until there are enough. That is a round trip for
- * each row. Where one node alone has all rows, LIMIT and locks are sent to it, as to any server.
+ * Elsewhere a scan locks the rows that it reads, in the same statement. Here each node would have
+ * to lock as many rows as all of them return, and SKIP LOCKED would hide those from other sessions:
+ * a job queue would look empty while jobs are left. So the scan locks nothing, and LockRows, which
+ * core puts below Limit, has each row locked on its node by RefetchForeignRow (exec/lock_rows.c),
+ * until there are enough. That is a round trip for each row. Where one node alone has all rows,
+ * LIMIT and locks are sent to it, as to any server.
  *
- * Core asks for the kind of a row mark before anything is planned, and shows no more than the entry of the range
- * table. So the queries concerned are found before that, and a field that tables do not use marks their tables.
+ * Core asks for the kind of a row mark before anything is planned, and shows no more than the entry
+ * of the range table. So the queries concerned are found before that, and a field that tables do
+ * not use marks their tables.
  *
- * A row's place is more than its ctid: the junk column for LockRows becomes a row of ctid, xmax and cmin, of
- * which the scan gives the latter two another meaning.
+ * A row's place is more than its ctid: the junk column for LockRows becomes a row of ctid, xmax and
+ * cmin, of which the scan gives the latter two another meaning.
  */
 #include "postgres.h"
 
@@ -44,7 +47,8 @@ is_on_nodes(const RangeTblEntry *rte)
 		(rte->inh && has_subclass(rte->relid)))
 		return false;
 	server = GetForeignServer(GetForeignTable(rte->relid)->serverid);
-	return GetFdwRoutineByServerId(server->serverid)->GetForeignRowMarkType == rdmaGetForeignRowMarkType &&
+	return GetFdwRoutineByServerId(server->serverid)->GetForeignRowMarkType ==
+		rdmaGetForeignRowMarkType &&
 		rf_server_nodes(server) != NIL;
 }
 
@@ -53,8 +57,8 @@ static bool
 passes_limit_on(const Query *query)
 {
 	return query->sortClause == NIL && query->groupClause == NIL && query->groupingSets == NIL &&
-		query->distinctClause == NIL && !query->hasAggs && query->havingQual == NULL && !query->hasWindowFuncs &&
-		query->setOperations == NULL;
+		query->distinctClause == NIL && !query->hasAggs && query->havingQual == NULL &&
+		!query->hasWindowFuncs && query->setOperations == NULL;
 }
 
 static void mark(Query *query, bool limited);
@@ -159,7 +163,8 @@ check_columns(RelOptInfo *rel)
 		!bms_is_empty(rel->attr_needed[RF_ROW_PART - rel->min_attr]))
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("a query with LIMIT that locks rows of several nodes cannot read xmax and cmin of these"),
+				 errmsg("a query with LIMIT that locks rows of several nodes cannot read xmax "
+						"and cmin of these"),
 				 errhint("Leave them out. They have no meaning for rows of foreign tables.")));
 }
 
@@ -182,7 +187,8 @@ rf_identify_locked_rows(PlannerInfo *root, RelOptInfo *rel)
 			continue;
 		row = makeNode(RowExpr);
 		row->args = list_make3(require_column(rel, SelfItemPointerAttributeNumber, TIDOID),
-							   require_column(rel, RF_ROW_TABLE, XIDOID), require_column(rel, RF_ROW_PART, CIDOID));
+							   require_column(rel, RF_ROW_TABLE, XIDOID),
+							   require_column(rel, RF_ROW_PART, CIDOID));
 		row->row_typeid = RECORDOID;
 		row->row_format = COERCE_EXPLICIT_CALL;
 		row->location = -1;
@@ -202,8 +208,8 @@ rf_is_written(PlannerInfo *root, Index relid)
 }
 
 /*
- * The scan of a table that UPDATE or DELETE write by a join which is done here locks rows without partners, too,
- * and other sessions wait for them. Not to do so is worth another round trip.
+ * The scan of a table that UPDATE or DELETE write by a join which is done here locks rows without
+ * partners, too, and other sessions wait for them. Not to do so is worth another round trip.
  */
 Cost
 rf_lock_cost(PlannerInfo *root, RelOptInfo *rel)

@@ -1,20 +1,23 @@
 /*
  * local_rows.c
- *		Rows of this node as input of a remote statement: those of local tables, VALUES, functions, WITH queries
- *		and tables of other servers that are few. The data nodes join them, and group and sort what comes of it.
+ *		Rows of this node as input of a remote statement: those of local tables, VALUES, functions,
+ *		WITH queries
+ *		and tables of other servers that are few. The data nodes join them, and group and sort what
+ *		comes of it.
  *
- * A relation of few rows counts as one of the server that most of the query's rows come from: all of its
- * nodes have it. In the statement it is unnest() of array parameters, one for each column. Its own paths
- * remain: one of them gives the rows, which are read before the statement starts.
+ * A relation of few rows counts as one of the server that most of the query's rows come from: all
+ * of its nodes have it. In the statement it is unnest() of array parameters, one for each column.
+ * Its own paths remain: one of them gives the rows, which are read before the statement starts.
  *
- * Its estimate may be wrong, and no array may have any size. So the path of such a statement is a custom
- * path with the relation's path and one more: another way to get the same rows without sending any, which
- * runs if there are too many (local_rows_paths.c, exec/local_rows.c).
+ * Its estimate may be wrong, and no array may have any size. So the path of such a statement is a
+ * custom path with the relation's path and one more: another way to get the same rows without
+ * sending any, which runs if there are too many (local_rows_paths.c, exec/local_rows.c).
  *
- * Does not: rows that are locked or written, or may be looked at again, and those of security barriers;
- * those of sub-selects in FROM, as there would be two plans of each, and core plans a query once; those of
- * volatile functions and conditions, which might be called twice; statements within others, whose relations
- * belong to another level of the query; servers that have compute nodes, or are asked for estimates.
+ * Does not: rows that are locked or written, or may be looked at again, and those of security
+ * barriers; those of sub-selects in FROM, as there would be two plans of each, and core plans a
+ * query once; those of volatile functions and conditions, which might be called twice; statements
+ * within others, whose relations belong to another level of the query; servers that have compute
+ * nodes, or are asked for estimates.
  */
 #include "postgres.h"
 
@@ -42,8 +45,9 @@ may_be_home(RelOptInfo *rel)
 	RfRelInfo  *info = rel != NULL && rel->reloptkind == RELOPT_BASEREL && rf_is_our_rel(rel) ?
 		(RfRelInfo *) rel->fdw_private : NULL;
 
-	return info != NULL && !IS_DUMMY_REL(rel) && info->compute == NIL && !info->opts.use_remote_estimate &&
-		!list_member_oid(info->nodes, rel->serverid) && (info->nodes == NIL || info->fragment != NULL);
+	return info != NULL && !IS_DUMMY_REL(rel) && info->compute == NIL &&
+		!info->opts.use_remote_estimate && !list_member_oid(info->nodes, rel->serverid) &&
+		(info->nodes == NIL || info->fragment != NULL);
 }
 
 /* A table of the server and role of which the query reads most; NULL: there is none. */
@@ -64,7 +68,8 @@ find_home(PlannerInfo *root)
 		{
 			RelOptInfo *other = root->simple_rel_array[j];
 
-			if (may_be_home(other) && other->serverid == rel->serverid && other->userid == rel->userid)
+			if (may_be_home(other) && other->serverid == rel->serverid &&
+				other->userid == rel->userid)
 				bytes += other->rows * other->reltarget->width;
 		}
 		if (bytes > most)
@@ -90,8 +95,8 @@ is_alone_on_its_server(PlannerInfo *root, RelOptInfo *rel, RelOptInfo *home)
 {
 	RfRelInfo  *info = (RfRelInfo *) rel->fdw_private;
 
-	if (info == NULL || info->table == NULL || info->alone != NULL || rel->serverid == home->serverid ||
-		rel->userid != home->userid)
+	if (info == NULL || info->table == NULL || info->alone != NULL ||
+		rel->serverid == home->serverid || rel->userid != home->userid)
 		return false;
 	for (int i = 1; i < root->simple_rel_array_size; i++)
 	{
@@ -121,7 +126,8 @@ is_repeatable(RelOptInfo *rel, RangeTblEntry *rte)
 		if (contain_volatile_functions((Node *) lfirst_node(RestrictInfo, lc)->clause))
 			return false;
 	}
-	return !contain_volatile_functions((Node *) rte->functions) && !contain_volatile_functions((Node *) rte->tablefunc) &&
+	return !contain_volatile_functions((Node *) rte->functions) &&
+		!contain_volatile_functions((Node *) rte->tablefunc) &&
 		!contain_volatile_functions((Node *) rte->values_lists);
 }
 
@@ -149,7 +155,8 @@ is_suitable(PlannerInfo *root, RelOptInfo *rel, RelOptInfo *home, List **columns
 		default:
 			return false;
 	}
-	if ((rel->fdwroutine != NULL && !(rf_is_our_rel(rel) && is_alone_on_its_server(root, rel, home))) ||
+	if ((rel->fdwroutine != NULL &&
+		 !(rf_is_our_rel(rel) && is_alone_on_its_server(root, rel, home))) ||
 		!is_repeatable(rel, rte) || IS_DUMMY_REL(rel) || !bms_is_empty(rel->lateral_relids) ||
 		!bms_is_empty(rel->lateral_referencers) || rel->rows > RF_LOCAL_ROWS_PLANNED ||
 		rel->rows * rel->reltarget->width > RF_LOCAL_BYTES_PLANNED ||
@@ -157,7 +164,8 @@ is_suitable(PlannerInfo *root, RelOptInfo *rel, RelOptInfo *home, List **columns
 		return false;
 	foreach(lc, rel->reltarget->exprs)
 	{
-		if (!IsA(lfirst(lc), Var) || !can_be_sent(exprType(lfirst(lc)), (RfRelInfo *) home->fdw_private))
+		if (!IsA(lfirst(lc), Var) ||
+			!can_be_sent(exprType(lfirst(lc)), (RfRelInfo *) home->fdw_private))
 			return false;
 	}
 	return true;
@@ -189,7 +197,8 @@ place_relation(PlannerInfo *root, RelOptInfo *rel, RelOptInfo *home, List *colum
 	info->opts = other->opts;
 	info->local = true;
 	info->local_rels = list_make1(rel);
-	info->relation_name = pstrdup(quote_identifier(planner_rt_fetch(rel->relid, root)->eref->aliasname));
+	info->relation_name = pstrdup(
+								  quote_identifier(planner_rt_fetch(rel->relid, root)->eref->aliasname));
 	info->description = psprintf("rows of %s", info->relation_name);
 	info->tlist = add_to_flat_tlist(NIL, columns);
 	info->local_conds_sel = 1;
@@ -198,7 +207,7 @@ place_relation(PlannerInfo *root, RelOptInfo *rel, RelOptInfo *home, List *colum
 	/* their text is made once, and goes to each node, which scans what unnest() gives */
 	info->rel_startup_cost = path->total_cost + rel->rows *
 		(2 * cpu_operator_cost * list_length(columns) +
-		 info->opts.byte_cost * info->width * Max(list_length(info->nodes), 1));
+			 info->opts.byte_cost * info->width * Max(list_length(info->nodes), 1));
 	info->rel_total_cost = info->rel_startup_cost + rel->rows * cpu_tuple_cost;
 	info->startup_cost = info->rel_startup_cost;
 	info->total_cost = info->rel_total_cost;
@@ -236,7 +245,10 @@ rf_place_local_rows(PlannerInfo *root)
 	}
 }
 
-/* A join's other paths are what may run instead: core's, and key joins, which do not depend on estimates. */
+/*
+ * A join's other paths are what may run instead: core's, and key joins, which do not depend on
+ * estimates.
+ */
 void
 rf_add_local_rows_joins(PlannerInfo *root, RelOptInfo *joinrel, List *fdw_restrictinfo)
 {
@@ -252,9 +264,10 @@ rf_add_local_rows_joins(PlannerInfo *root, RelOptInfo *joinrel, List *fdw_restri
 		if (info->has_path)
 			continue;
 		info->has_path = true;
-		rf_add_path(root, joinrel, (Path *)
-					rf_create_foreign_join_path(root, joinrel, info->rows, info->startup_cost, info->total_cost,
-												NIL, NULL, fdw_restrictinfo, rf_path_private(info, 0)));
+		rf_add_path(root, joinrel,
+					(Path *) rf_create_foreign_join_path(
+														 root, joinrel, info->rows, info->startup_cost, info->total_cost,
+														 NIL, NULL, fdw_restrictinfo, rf_path_private(info, 0)));
 		if (info == best)
 			rf_add_sorted_paths(root, joinrel, NULL, fdw_restrictinfo);
 	}

@@ -2,9 +2,9 @@
  * local_rows_paths.c
  *		The custom path of a statement that gets rows of this node (local_rows.c), and its plan.
  *
- * Its first child runs the statement, maybe with sorting, grouping or a limit above it. The second gives the same
- * rows in another way, without sending any: an estimate of how many there are may be wrong. The others are the
- * paths of the relations whose rows are sent.
+ * Its first child runs the statement, maybe with sorting, grouping or a limit above it. The second
+ * gives the same rows in another way, without sending any: an estimate of how many there are may be
+ * wrong. The others are the paths of the relations whose rows are sent.
  */
 #include "postgres.h"
 
@@ -27,7 +27,9 @@ static Plan *plan_local_rows(PlannerInfo *root, RelOptInfo *rel, CustomPath *pat
 
 static const CustomPathMethods path_methods = {RF_LOCAL_ROWS_NAME, plan_local_rows, NULL};
 
-/* The statement waits for the rows, and estimates are rough: it must be worth so many round trips. */
+/*
+ * The statement waits for the rows, and estimates are rough: it must be worth so many round trips.
+ */
 #define LEAST_GAIN		1.0
 
 Path *
@@ -82,7 +84,9 @@ statement_of(Path *path)
 	return IsA(path, ForeignPath) ? rf_path_info((ForeignPath *) path) : NULL;
 }
 
-/* The planner frees paths that it finds better ones for, but not what is below them. NULL: unknown. */
+/*
+ * The planner frees paths that it finds better ones for, but not what is below them. NULL: unknown.
+ */
 static Path *
 copy_path(Path *path)
 {
@@ -154,8 +158,8 @@ has_local_rows(Path *path)
 }
 
 /*
- * The relation's cheapest path with these columns that does not send the rows itself, if possible without any that
- * does below; NULL: there is none.
+ * The relation's cheapest path with these columns that does not send the rows itself, if possible
+ * without any that does below; NULL: there is none.
  */
 static Path *
 path_instead(RelOptInfo *rel, PathTarget *target)
@@ -203,7 +207,8 @@ rf_add_path(PlannerInfo *root, RelOptInfo *rel, Path *path)
 	}
 	instead = path_instead(rel, path->pathtarget);
 	if (instead == NULL ||
-		(!has_local_rows(instead) && path->total_cost + LEAST_GAIN * info->opts.fdw_startup_cost > instead->total_cost))
+		(!has_local_rows(instead) &&
+		 path->total_cost + LEAST_GAIN * info->opts.fdw_startup_cost > instead->total_cost))
 		return;
 	custom = makeNode(CustomPath);
 	custom->path.pathtype = T_CustomScan;
@@ -218,7 +223,8 @@ rf_add_path(PlannerInfo *root, RelOptInfo *rel, Path *path)
 	custom->custom_paths = list_make2(path, in_order(root, rel, instead, path->pathkeys));
 	rf_custom_join_path(custom, path, NIL);
 	foreach(lc, info->local_rels)
-		custom->custom_paths = lappend(custom->custom_paths, rf_cheapest_path(lfirst_node(RelOptInfo, lc)));
+		custom->custom_paths = lappend(custom->custom_paths,
+									   rf_cheapest_path(lfirst_node(RelOptInfo, lc)));
 	add_path(rel, (Path *) custom);
 }
 
@@ -256,7 +262,8 @@ add_scanned_subqueries(PlannerInfo *root, Plan *plan, List **subqueries)
 	switch (nodeTag(plan))
 	{
 		case T_SubqueryScan:
-			*subqueries = lappend(*subqueries, root->simple_rel_array[((SubqueryScan *) plan)->scan.scanrelid]);
+			*subqueries = lappend(*subqueries,
+								  root->simple_rel_array[((SubqueryScan *) plan)->scan.scanrelid]);
 			return;
 		case T_Append:
 			children = ((Append *) plan)->appendplans;
@@ -308,6 +315,7 @@ plan_local_rows(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlis
 	scan->custom_plans = custom_plans;
 	foreach(lc, rf_scan_local_params((ForeignScan *) statement))
 		scan->custom_private = lappend(scan->custom_private,
-									   find_column(list_copy_tail(custom_plans, 2), lsecond_int((List *) lfirst(lc))));
+									   find_column(list_copy_tail(custom_plans, 2),
+												   lsecond_int((List *) lfirst(lc))));
 	return &scan->scan.plan;
 }

@@ -2,19 +2,22 @@
  * lookahead_plan.c
  *		Foreign scans that run once for each row of another plan, for many rows at once instead.
  *
- * A sub-select that depends on a row of the query around it, and the inner side of a nested loop, ask the data nodes
- * anew for each row, a round trip each. Where they could not become joins (decorrelate.c), finished plans change here:
- * a Lookahead reads rows ahead of the node that the sub-select or loop belongs to, and tells Batched Lookups, which
- * take the foreign scans' places, the values that their parameters will have for these rows. A lookup that is then
- * asked for the first of them sends all values in one statement, and keeps what is found for each
- * (exec/lookahead.c, exec/batched_lookup.c). What it keeps is found by the values of the parameters, so that rows are
- * right whatever was read ahead, and a value that comes again costs no round trip at all.
+ * A sub-select that depends on a row of the query around it, and the inner side of a nested loop,
+ * ask the data nodes anew for each row, a round trip each. Where they could not become joins
+ * (decorrelate.c), finished plans change here: a Lookahead reads rows ahead of the node that the
+ * sub-select or loop belongs to, and tells Batched Lookups, which take the foreign scans' places,
+ * the values that their parameters will have for these rows. A lookup that is then asked for the
+ * first of them sends all values in one statement, and keeps what is found for each
+ * (exec/lookahead.c, exec/batched_lookup.c). What it keeps is found by the values of the
+ * parameters, so that rows are right whatever was read ahead, and a value that comes again costs no
+ * round trip at all.
  *
- * More is asked for than without it only where rows are not read to the end. Nothing is that a CASE or the like could
- * have prevented, as it might be an error.
+ * More is asked for than without it only where rows are not read to the end. Nothing is that a CASE
+ * or the like could have prevented, as it might be an error.
  *
- * The plans change after setrefs.c: columns are numbered as the executor finds them. Those of UPDATE, DELETE and MERGE,
- * and of what locks rows, do not change: with other versions of their rows they may run again for one row.
+ * The plans change after setrefs.c: columns are numbered as the executor finds them. Those of
+ * UPDATE, DELETE and MERGE, and of what locks rows, do not change: with other versions of their
+ * rows they may run again for one row.
  */
 #include "postgres.h"
 
@@ -61,10 +64,14 @@ static Plan *change_plan(Changes *changes, Plan *plan);
 static bool
 is_ours(Plan *plan, const char *name)
 {
-	return IsA(plan, CustomScan) && ((CustomScan *) plan)->methods == GetCustomScanMethods(name, false);
+	return IsA(plan, CustomScan) &&
+		((CustomScan *) plan)->methods == GetCustomScanMethods(name, false);
 }
 
-/* Is it other than the rows of the scan's statement make it, or has it a column that only the table's own slot has? */
+/*
+ * Is it other than the rows of the scan's statement make it, or has it a column that only the
+ * table's own slot has?
+ */
 static bool
 varies(Node *node, void *context)
 {
@@ -73,20 +80,26 @@ varies(Node *node, void *context)
 	if (node == NULL)
 		return false;
 	if (IsA(node, Var))
-		return scan->scanrelid != 0 && ((Var *) node)->varno == scan->scanrelid && ((Var *) node)->varattno <= 0;
+		return scan->scanrelid != 0 && ((Var *) node)->varno == scan->scanrelid &&
+			((Var *) node)->varattno <= 0;
 	return IsA(node, SubPlan) || (IsA(node, Param) && ((Param *) node)->paramkind == PARAM_EXEC) ||
 		expression_tree_walker(node, varies, context);
 }
 
-/* Can all that it does be done for many values at once? Each row is computed once, so it must be the same each time. */
+/*
+ * Can all that it does be done for many values at once? Each row is computed once, so it must be
+ * the same each time.
+ */
 static bool
 is_batchable(ForeignScan *scan)
 {
 	Plan	   *plan = &scan->scan.plan;
 
 	return scan->operation == CMD_SELECT && plan->initPlan == NIL && rf_is_our_scan(scan) &&
-		rf_scan_batch_sql(scan) != NULL && !varies((Node *) plan->targetlist, scan) && !varies((Node *) plan->qual, scan) &&
-		!contain_volatile_functions((Node *) plan->targetlist) && !contain_volatile_functions((Node *) plan->qual);
+		rf_scan_batch_sql(scan) != NULL && !varies((Node *) plan->targetlist, scan) &&
+		!varies((Node *) plan->qual, scan) &&
+		!contain_volatile_functions((Node *) plan->targetlist) &&
+		!contain_volatile_functions((Node *) plan->qual);
 }
 
 /* Columns of the table, to those that the scan tuple has of them. */
@@ -97,7 +110,8 @@ to_scan_tuple(Node *node, void *context)
 
 	if (node == NULL)
 		return NULL;
-	if (IsA(node, Var) && scan->scan.scanrelid != 0 && ((Var *) node)->varno == scan->scan.scanrelid)
+	if (IsA(node, Var) && scan->scan.scanrelid != 0 &&
+		((Var *) node)->varno == scan->scan.scanrelid)
 	{
 		Var		   *var = (Var *) node;
 		ListCell   *lc;
@@ -105,8 +119,8 @@ to_scan_tuple(Node *node, void *context)
 		foreach(lc, rf_scan_attrs(scan))
 		{
 			if (lfirst_int(lc) == var->varattno)
-				return (Node *) makeVar(INDEX_VAR, foreach_current_index(lc) + 1, var->vartype, var->vartypmod,
-										var->varcollid, 0);
+				return (Node *) makeVar(INDEX_VAR, foreach_current_index(lc) + 1, var->vartype,
+										var->vartypmod, var->varcollid, 0);
 		}
 		/* a column that nobody looks at */
 		return (Node *) makeNullConst(var->vartype, var->vartypmod, var->varcollid);
@@ -132,8 +146,10 @@ scan_columns(Changes *changes, ForeignScan *scan)
 
 		get_atttypetypmodcoll(relid, lfirst_int(lc), &type, &typmod, &collation);
 		columns = lappend(columns,
-						  makeTargetEntry((Expr *) makeVar(scan->scan.scanrelid, lfirst_int(lc), type, typmod, collation, 0),
-										  list_length(columns) + 1, get_attname(relid, lfirst_int(lc), false), false));
+						  makeTargetEntry((Expr *) makeVar(scan->scan.scanrelid, lfirst_int(lc),
+														   type, typmod, collation, 0),
+										  list_length(columns) + 1,
+										  get_attname(relid, lfirst_int(lc), false), false));
 	}
 	return columns;
 }
@@ -144,7 +160,8 @@ table_name(Changes *changes, Index relid)
 {
 	RangeTblEntry *rte = rt_fetch(relid, changes->statement->rtable);
 	const char *name = get_rel_name(rte->relid);
-	char	   *full = quote_qualified_identifier(get_namespace_name(get_rel_namespace(rte->relid)), name);
+	char	   *full = quote_qualified_identifier(get_namespace_name(get_rel_namespace(rte->relid)),
+												  name);
 
 	if (strcmp(rte->eref->aliasname, name) == 0)
 		return full;
@@ -158,9 +175,9 @@ replace_nth(List *list, int place, void *member)
 }
 
 /*
- * The scan with the statement for many values. Its rows are those of the scan, with the keys that they are sorted by
- * and the place of the values behind their columns. Sorted are those of each value, so merging what comes of several
- * nodes sorts them where there is one value only.
+ * The scan with the statement for many values. Its rows are those of the scan, with the keys that
+ * they are sorted by and the place of the values behind their columns. Sorted are those of each
+ * value, so merging what comes of several nodes sorts them where there is one value only.
  */
 static ForeignScan *
 batched_scan(Changes *changes, ForeignScan *scan, List **sort)
@@ -180,8 +197,8 @@ batched_scan(Changes *changes, ForeignScan *scan, List **sort)
 
 	foreach(lc, rf_scan_attrs(scan))
 		attrs = lappend_int(attrs, narrow ? foreach_current_index(lc) + 1 : lfirst_int(lc));
-	place = makeTargetEntry((Expr *) makeNullConst(INT8OID, -1, InvalidOid), list_length(columns) + 1,
-							pstrdup("place"), false);
+	place = makeTargetEntry((Expr *) makeNullConst(INT8OID, -1, InvalidOid),
+							list_length(columns) + 1, pstrdup("place"), false);
 	attrs = lappend_int(attrs, place->resno);
 	foreach(lc, rf_scan_param_types(scan))
 	{
@@ -214,14 +231,21 @@ batched_scan(Changes *changes, ForeignScan *scan, List **sort)
 			attno = at + 1;
 		}
 		expr = list_nth_node(TargetEntry, columns, attno - 1)->expr;
-		var = makeVar(INDEX_VAR, attno, exprType((Node *) expr), exprTypmod((Node *) expr), exprCollation((Node *) expr), 0);
+		var = makeVar(INDEX_VAR, attno, exprType((Node *) expr), exprTypmod((Node *) expr),
+					  exprCollation((Node *) expr), 0);
 		plan->targetlist = lappend(plan->targetlist,
-								   makeTargetEntry((Expr *) var, list_length(plan->targetlist) + 1, NULL, true));
-		merge = lappend(merge, list_make2(list_make2_int(attno, lsecond_int(linitial(key))), copyObject(lsecond(key))));
-		*sort = lappend(*sort, list_make2(list_make2_int(0, lsecond_int(linitial(key))), copyObject(lsecond(key))));
+								   makeTargetEntry((Expr *) var,
+												   list_length(plan->targetlist) + 1,
+												   NULL, true));
+		merge = lappend(merge, list_make2(list_make2_int(attno, lsecond_int(linitial(key))),
+										  copyObject(lsecond(key))));
+		*sort = lappend(*sort, list_make2(list_make2_int(0, lsecond_int(linitial(key))),
+										  copyObject(lsecond(key))));
 	}
-	plan->targetlist = lappend(plan->targetlist,
-							   makeTargetEntry((Expr *) makeVar(INDEX_VAR, place->resno, INT8OID, -1, InvalidOid, 0),
+	plan->targetlist = lappend(
+							   plan->targetlist,
+							   makeTargetEntry((Expr *) makeVar(INDEX_VAR, place->resno,
+																INT8OID, -1, InvalidOid, 0),
 											   list_length(plan->targetlist) + 1, NULL, true));
 
 	plan->plan_node_id = FIRST_PLAN_NODE + changes->nodes++;
@@ -237,9 +261,11 @@ batched_scan(Changes *changes, ForeignScan *scan, List **sort)
 	replace_nth(result->fdw_private, RF_SCAN_ATTRS, attrs);
 	replace_nth(result->fdw_private, RF_SCAN_PARAM_TYPES, types);
 	if (rf_scan_states(scan) != NIL)
-		replace_nth(result->fdw_private, RF_SCAN_STATES, lappend_oid(list_copy(rf_scan_states(scan)), InvalidOid));
+		replace_nth(result->fdw_private, RF_SCAN_STATES,
+					lappend_oid(list_copy(rf_scan_states(scan)), InvalidOid));
 	if (scan->scan.scanrelid != 0)
-		replace_nth(result->fdw_private, RF_SCAN_DESCRIPTION, makeString(table_name(changes, scan->scan.scanrelid)));
+		replace_nth(result->fdw_private, RF_SCAN_DESCRIPTION,
+					makeString(table_name(changes, scan->scan.scanrelid)));
 	if (nodes != NIL)
 	{
 		replace_nth(nodes, RF_NODES_MERGE, merge);
@@ -263,9 +289,12 @@ columns_below(List *targetlist)
 		TargetEntry *tle = lfirst_node(TargetEntry, lc);
 		Node	   *expr = (Node *) tle->expr;
 
-		columns = lappend(columns,
-						  makeTargetEntry((Expr *) makeVar(OUTER_VAR, tle->resno, exprType(expr), exprTypmod(expr),
-														   exprCollation(expr), 0), tle->resno, tle->resname, false));
+		columns = lappend(
+						  columns,
+						  makeTargetEntry((Expr *) makeVar(OUTER_VAR, tle->resno,
+														   exprType(expr), exprTypmod(expr),
+														   exprCollation(expr), 0),
+										  tle->resno, tle->resname, false));
 	}
 	return columns;
 }
@@ -282,7 +311,8 @@ same_columns(List *targetlist)
 		TargetEntry *tle = lfirst_node(TargetEntry, lc);
 		Node	   *expr = (Node *) tle->expr;
 
-		tle->expr = (Expr *) makeVar(INDEX_VAR, tle->resno, exprType(expr), exprTypmod(expr), exprCollation(expr), 0);
+		tle->expr = (Expr *) makeVar(INDEX_VAR, tle->resno, exprType(expr), exprTypmod(expr),
+									 exprCollation(expr), 0);
 	}
 	return columns;
 }
@@ -316,18 +346,20 @@ lookup(Changes *changes, ForeignScan *scan)
 	List	   *node = NIL;
 
 	if (rf_scan_nodes(scan) != NIL && rf_scan_nodes_member(scan, RF_NODES_PRUNE) != NIL)
-		node = list_make3(rf_scan_nodes_member(scan, RF_NODES_PRUNE), rf_scan_nodes_member(scan, RF_NODES_KEYS),
+		node = list_make3(rf_scan_nodes_member(scan, RF_NODES_PRUNE),
+						  rf_scan_nodes_member(scan, RF_NODES_KEYS),
 						  list_make1_oid(scan->fs_server));
 	result->custom_scan_tlist = columns_below(columns);
 	result->scan.plan.targetlist = same_columns(columns);
 	result->custom_exprs = scan->fdw_exprs;
-	result->custom_private = list_make3(list_make2_int(++changes->lookups, list_length(columns)), sort, node);
+	result->custom_private = list_make3(list_make2_int(++changes->lookups, list_length(columns)),
+										sort, node);
 	return result;
 }
 
 /*
- * Those in this plan that depend on these parameters, and otherwise only on what is there before the plan runs.
- * Replaces foreign scans by them.
+ * Those in this plan that depend on these parameters, and otherwise only on what is there before
+ * the plan runs. Replaces foreign scans by them.
  */
 static List *
 lookups_in(Changes *changes, Plan **place, const Bitmapset *params, const Bitmapset *outside)
@@ -341,7 +373,8 @@ lookups_in(Changes *changes, Plan **place, const Bitmapset *params, const Bitmap
 		return NIL;
 	foreach(lc, plan->initPlan)
 	{
-		ListCell   *cell = list_nth_cell(changes->statement->subplans, lfirst_node(SubPlan, lc)->plan_id - 1);
+		ListCell   *cell = list_nth_cell(changes->statement->subplans,
+										 lfirst_node(SubPlan, lc)->plan_id - 1);
 		Plan	   *inside = (Plan *) lfirst(cell);
 
 		found = list_concat(found, lookups_in(changes, &inside, params, outside));
@@ -360,8 +393,8 @@ lookups_in(Changes *changes, Plan **place, const Bitmapset *params, const Bitmap
 		return lappend_int(found, linitial_int(linitial(((CustomScan *) *place)->custom_private)));
 	}
 	/* what runs on a condition, in other processes, or again and again by itself */
-	if ((IsA(plan, Result) && ((Result *) plan)->resconstantqual != NULL) || IsA(plan, Gather) || IsA(plan, GatherMerge) ||
-		IsA(plan, RecursiveUnion))
+	if ((IsA(plan, Result) && ((Result *) plan)->resconstantqual != NULL) || IsA(plan, Gather) ||
+		IsA(plan, GatherMerge) || IsA(plan, RecursiveUnion))
 		return found;
 	if (IsA(plan, Append))
 		members = &((Append *) plan)->appendplans;
@@ -375,7 +408,9 @@ lookups_in(Changes *changes, Plan **place, const Bitmapset *params, const Bitmap
 		lfirst(lc) = inside;
 	}
 	if (IsA(plan, SubqueryScan))
-		found = list_concat(found, lookups_in(changes, &((SubqueryScan *) plan)->subplan, params, outside));
+		found = list_concat(found, lookups_in(changes,
+											  &((SubqueryScan *) plan)->subplan,
+											  params, outside));
 	found = list_concat(found, lookups_in(changes, &plan->lefttree, params, outside));
 	return list_concat(found, lookups_in(changes, &plan->righttree, params, outside));
 }
@@ -394,8 +429,8 @@ always_evaluated(Node *node, void *context)
 	{
 		SubPlan    *subplan = (SubPlan *) node;
 
-		if (subplan->parParam != NIL && !subplan->useHashTable && subplan->subLinkType != CTE_SUBLINK &&
-			subplan->subLinkType != MULTIEXPR_SUBLINK)
+		if (subplan->parParam != NIL && !subplan->useHashTable &&
+			subplan->subLinkType != CTE_SUBLINK && subplan->subLinkType != MULTIEXPR_SUBLINK)
 			*subplans = lappend(*subplans, subplan);
 		/* what is compared with its rows, for each of them */
 		return always_evaluated(subplan->testexpr, context);
@@ -417,7 +452,8 @@ always_evaluated(Node *node, void *context)
 static bool
 has_subplan(Node *node, void *context)
 {
-	return node != NULL && (IsA(node, SubPlan) || expression_tree_walker(node, has_subplan, context));
+	return node != NULL &&
+		(IsA(node, SubPlan) || expression_tree_walker(node, has_subplan, context));
 }
 
 /* What a node takes from its input, or computes itself for all that is above */
@@ -454,8 +490,8 @@ inputs_to_columns(Node *node, void *context)
 	foreach(lc, is_input(node) ? inputs : NIL)
 	{
 		if (equal(lfirst(lc), node))
-			return (Node *) makeVar(INDEX_VAR, foreach_current_index(lc) + 1, exprType(node), exprTypmod(node),
-									exprCollation(node), 0);
+			return (Node *) makeVar(INDEX_VAR, foreach_current_index(lc) + 1, exprType(node),
+									exprTypmod(node), exprCollation(node), 0);
 	}
 	return expression_tree_mutator(node, inputs_to_columns, context);
 }
@@ -493,8 +529,8 @@ can_project(Plan *plan)
 }
 
 /*
- * The values that the sub-selects' parameters get from a row. Only columns: anything else might fail for a row that
- * is not wanted in the end.
+ * The values that the sub-selects' parameters get from a row. Only columns: anything else might
+ * fail for a row that is not wanted in the end.
  */
 static Site
 site_of_subplans(Changes *changes, List *subplans)
@@ -536,7 +572,10 @@ add_site(CustomScan *lookahead, const Site *site, List *inputs)
 	lookahead->custom_private = list_make2(list_copy(site->params), list_copy(site->lookups));
 }
 
-/* The expressions move to a Lookahead above the node, which hands their inputs on. NULL: that helps none of them. */
+/*
+ * The expressions move to a Lookahead above the node, which hands their inputs on. NULL: that helps
+ * none of them.
+ */
 static CustomScan *
 move_above(Changes *changes, Plan *plan, List *subplans, List *moved)
 {
@@ -551,7 +590,8 @@ move_above(Changes *changes, Plan *plan, List *subplans, List *moved)
 	(void) collect_inputs((Node *) plan->targetlist, &inputs);
 	(void) collect_inputs((Node *) moved, &inputs);
 	foreach(lc, inputs)
-		columns = lappend(columns, makeTargetEntry(copyObject(lfirst(lc)), list_length(columns) + 1, NULL, false));
+		columns = lappend(columns, makeTargetEntry(copyObject(lfirst(lc)), list_length(columns) + 1,
+												   NULL, false));
 	result = node_above(changes, plan, plan, RF_LOOKAHEAD_NAME);
 	result->custom_scan_tlist = columns_below(columns);
 	result->scan.plan.targetlist = (List *) inputs_to_columns((Node *) plan->targetlist, inputs);
@@ -562,8 +602,9 @@ move_above(Changes *changes, Plan *plan, List *subplans, List *moved)
 }
 
 /*
- * Sub-selects in WHERE, and those in the SELECT list, which only the rows need that are left. Conditions stay in their
- * order: what a security barrier or a policy hides is not shown to those behind it.
+ * Sub-selects in WHERE, and those in the SELECT list, which only the rows need that are left.
+ * Conditions stay in their order: what a security barrier or a policy hides is not shown to those
+ * behind it.
  */
 static Plan *
 look_ahead_above(Changes *changes, Plan *plan)
@@ -622,7 +663,8 @@ look_ahead_of_loop(Changes *changes, NestLoop *loop)
 		site.params = lappend_int(site.params, param->paramno);
 		site.values = lappend(site.values, param->paramval);
 	}
-	site.lookups = lookups_in(changes, &loop->join.plan.righttree, params, loop->join.plan.righttree->extParam);
+	site.lookups = lookups_in(changes, &loop->join.plan.righttree, params,
+							  loop->join.plan.righttree->extParam);
 	if (site.lookups == NIL)
 		return;
 	result = node_above(changes, outer, outer, RF_LOOKAHEAD_NAME);
@@ -652,9 +694,14 @@ change_plan(Changes *changes, Plan *plan)
 		return plan;
 	check_stack_depth();
 	plan->lefttree = change_plan(changes, plan->lefttree);
-	/* a merge join goes back to a row of an index or a projection, which no other node than theirs lets it */
-	if (!IsA(plan, MergeJoin) || !(IsA(plan->righttree, IndexScan) || IsA(plan->righttree, IndexOnlyScan) ||
-								   IsA(plan->righttree, Result)))
+
+	/*
+	 * a merge join goes back to a row of an index or a projection, which no other node than theirs
+	 * lets it
+	 */
+	if (!IsA(plan, MergeJoin) ||
+		!(IsA(plan->righttree, IndexScan) || IsA(plan->righttree, IndexOnlyScan) ||
+		  IsA(plan->righttree, Result)))
 		plan->righttree = change_plan(changes, plan->righttree);
 	if (IsA(plan, Append))
 		change_plans(changes, ((Append *) plan)->appendplans);
@@ -672,14 +719,19 @@ plan_query(Query *parse, const char *query_string, int cursor_options, ParamList
 {
 	uint64		before = rf_batch_statements;
 	CmdType		command = parse->commandType;
-	PlannedStmt *result = previous_planner ? previous_planner(parse, query_string, cursor_options, params) :
+	PlannedStmt *result = previous_planner ?
+		previous_planner(parse, query_string, cursor_options, params) :
 		standard_planner(parse, query_string, cursor_options, params);
 	Changes		changes = {result, 0, 0};
 	ListCell   *lc;
 
-	/* what was planned in between, for a function say, may have had some; then nothing is found here */
-	if (rf_batch_statements == before || rf_lookahead_rows == 0 || (command != CMD_SELECT && command != CMD_INSERT) ||
-		result->hasModifyingCTE || result->rowMarks != NIL || (cursor_options & CURSOR_OPT_SCROLL) != 0)
+	/*
+	 * what was planned in between, for a function say, may have had some; then nothing is found
+	 * here
+	 */
+	if (rf_batch_statements == before || rf_lookahead_rows == 0 ||
+		(command != CMD_SELECT && command != CMD_INSERT) || result->hasModifyingCTE ||
+		result->rowMarks != NIL || (cursor_options & CURSOR_OPT_SCROLL) != 0)
 		return result;
 	result->planTree = change_plan(&changes, result->planTree);
 	foreach(lc, result->subplans)

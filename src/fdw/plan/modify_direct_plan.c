@@ -62,7 +62,8 @@ find_scan(ModifyTable *plan, Index rtindex, int subplan_index)
  * tables. False: some of them are not available.
  */
 static bool
-returned_columns(PlannerInfo *root, RelOptInfo *joinrel, Index target, List *returning, List **columns)
+returned_columns(PlannerInfo *root, RelOptInfo *joinrel, Index target, List *returning,
+				 List **columns)
 {
 	Relation	rel = table_open(planner_rt_fetch(target, root)->relid, NoLock);
 	List	   *vars = NIL;
@@ -83,7 +84,8 @@ returned_columns(PlannerInfo *root, RelOptInfo *joinrel, Index target, List *ret
 
 			foreach(column, rf_all_columns(rel))
 			{
-				Form_pg_attribute att = TupleDescAttr(RelationGetDescr(rel), lfirst_int(column) - 1);
+				Form_pg_attribute att = TupleDescAttr(RelationGetDescr(rel),
+													  lfirst_int(column) - 1);
 
 				vars = lappend(vars, makeVar(target, att->attnum, att->atttypid, att->atttypmod,
 											 att->attcollation, 0));
@@ -114,8 +116,8 @@ with_former_columns(List *columns, List *former)
 
 /*
  * The scan's target list holds the new values, which nobody asks for any more; computed from rows
- * that RETURNING gives they could even fail. Only a column stays: where RETURNING wants the same one
- * of another table, this is where it is looked for.
+ * that RETURNING gives they could even fail. Only a column stays: where RETURNING wants the same
+ * one of another table, this is where it is looked for.
  */
 static List *
 without_values(List *tlist)
@@ -128,7 +130,8 @@ without_values(List *tlist)
 		TargetEntry *entry = flatCopyTargetEntry(lfirst_node(TargetEntry, lc));
 
 		if (!entry->resjunk && !IsA(entry->expr, Var))
-			entry->expr = (Expr *) makeNullConst(exprType((Node *) entry->expr), exprTypmod((Node *) entry->expr),
+			entry->expr = (Expr *) makeNullConst(exprType((Node *) entry->expr),
+												 exprTypmod((Node *) entry->expr),
 												 exprCollation((Node *) entry->expr));
 		result = lappend(result, entry);
 	}
@@ -155,13 +158,15 @@ table_statement(PlannerInfo *root, const ForeignScan *scan, RfDirectModify *stat
 						 rf_print_expr(target, relid, lfirst_node(TargetEntry, lc)->expr, true,
 									   &statement->params, &statement->param_types));
 	foreach(lc, scan->fdw_recheck_quals)
-		appendStringInfo(&sql, "%s%s", lc == list_head(scan->fdw_recheck_quals) ? " WHERE " : " AND ",
+		appendStringInfo(&sql, "%s%s",
+						 lc == list_head(scan->fdw_recheck_quals) ? " WHERE " : " AND ",
 						 rf_print_expr(target, relid, (Expr *) lfirst(lc), false,
 									   &statement->params, &statement->param_types));
 	if (statement->returning)
 	{
 		rel = table_open(relid, NoLock);	/* locked by the planner */
-		rf_append_returning(&sql, rel, target, false, NIL, statement->returning, &statement->retrieved);
+		rf_append_returning(&sql, rel, target, false, NIL, statement->returning,
+							&statement->retrieved);
 		table_close(rel, NoLock);
 	}
 	statement->sql = sql.data;
@@ -184,7 +189,8 @@ join_statement(PlannerInfo *root, RelOptInfo *scanned, Index target, ForeignScan
 	if (!rf_build_join_modify(root, scanned, target, columns, statement))
 		return false;
 	foreach(lc, columns)
-		statement->retrieved = lappend_int(statement->retrieved, lfirst_node(TargetEntry, lc)->resno);
+		statement->retrieved = lappend_int(statement->retrieved,
+										   lfirst_node(TargetEntry, lc)->resno);
 	if (scan->scan.scanrelid == 0)
 		scan->fdw_scan_tlist = with_former_columns(columns, scan->fdw_scan_tlist);
 	/* no row is rechecked any more */
@@ -194,9 +200,9 @@ join_statement(PlannerInfo *root, RelOptInfo *scanned, Index target, ForeignScan
 
 /*
  * Can each node of the scan's server run the statement for itself? It must find there what it joins
- * with its rows of the target; of a replicated one all of it, and new values that are the same on all
- * nodes. Those that other tables give need not be: where a row has several partners any of them is
- * taken. read: the relations that new values are made of.
+ * with its rows of the target; of a replicated one all of it, and new values that are the same on
+ * all nodes. Those that other tables give need not be: where a row has several partners any of them
+ * is taken. read: the relations that new values are made of.
  */
 static bool
 nodes_can_write(PlannerInfo *root, RelOptInfo *scanned, Index target, Relids read)
@@ -206,11 +212,13 @@ nodes_can_write(PlannerInfo *root, RelOptInfo *scanned, Index target, Relids rea
 
 	if (fragment == NULL || IS_SIMPLE_REL(scanned))
 		return true;
-	if (fragment->exchanges || fragment->computed || rf_differs_by_node((RfRelInfo *) scanned->fdw_private))
+	if (fragment->exchanges || fragment->computed ||
+		rf_differs_by_node((RfRelInfo *) scanned->fdw_private))
 		return false;
 	if (table->distribution->placement != RF_PLACED_EVERYWHERE || list_length(table->nodes) == 1)
 		return true;
-	return fragment->placement == RF_PLACED_EVERYWHERE && bms_is_subset(read, bms_make_singleton(target));
+	return fragment->placement == RF_PLACED_EVERYWHERE &&
+		bms_is_subset(read, bms_make_singleton(target));
 }
 
 bool
@@ -234,7 +242,8 @@ rdmaPlanDirectModify(PlannerInfo *root, ModifyTable *plan, Index resultRelation,
 	if (rf_push_down == RF_PUSH_DOWN_NONE)
 		return false;
 	if (plan->operation == CMD_INSERT)
-		return rf_push_down == RF_PUSH_DOWN_ALL && rf_plan_direct_insert(root, plan, resultRelation);
+		return rf_push_down == RF_PUSH_DOWN_ALL &&
+			rf_plan_direct_insert(root, plan, resultRelation);
 	if (plan->operation != CMD_UPDATE && plan->operation != CMD_DELETE)
 		return false;
 	scan = find_scan(plan, resultRelation, subplan_index);
@@ -249,7 +258,8 @@ rdmaPlanDirectModify(PlannerInfo *root, ModifyTable *plan, Index resultRelation,
 
 	if (plan->operation == CMD_UPDATE)
 	{
-		get_translated_update_targetlist(root, resultRelation, &statement.targets, &statement.target_attrs);
+		get_translated_update_targetlist(root, resultRelation, &statement.targets,
+										 &statement.target_attrs);
 		forboth(lc, statement.targets, lc2, statement.target_attrs)
 		{
 			if (lfirst_int(lc2) <= InvalidAttrNumber)
@@ -272,7 +282,8 @@ rdmaPlanDirectModify(PlannerInfo *root, ModifyTable *plan, Index resultRelation,
 		return false;
 
 	/* sub-selects need the target to have a name, as it has among others */
-	if (contain_subplans((Node *) statement.targets) || contain_subplans((Node *) scan->fdw_recheck_quals))
+	if (contain_subplans((Node *) statement.targets) ||
+		contain_subplans((Node *) scan->fdw_recheck_quals))
 	{
 		if (!join && plan->returningLists)
 			return false;

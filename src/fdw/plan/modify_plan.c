@@ -33,11 +33,14 @@ distribution_of(Relation rel)
 {
 	Oid			relid = RelationGetRelid(rel);
 
-	return rf_server_nodes(GetForeignServer(GetForeignServerIdByRelId(relid))) != NIL ? rf_table_distribution(relid) : NULL;
+	return rf_server_nodes(GetForeignServer(GetForeignServerIdByRelId(relid))) != NIL ?
+		rf_table_distribution(relid) :
+		NULL;
 }
 
 void
-rdmaAddForeignUpdateTargets(PlannerInfo *root, Index rtindex, RangeTblEntry *target_rte, Relation target_relation)
+rdmaAddForeignUpdateTargets(PlannerInfo *root, Index rtindex, RangeTblEntry *target_rte,
+							Relation target_relation)
 {
 	Var		   *var = makeVar(rtindex, SelfItemPointerAttributeNumber, TIDOID, -1, InvalidOid, 0);
 	const RfDistribution *distribution = distribution_of(target_relation);
@@ -45,7 +48,8 @@ rdmaAddForeignUpdateTargets(PlannerInfo *root, Index rtindex, RangeTblEntry *tar
 	add_row_identity_var(root, var, rtindex, "ctid");
 	for (int i = 0; distribution != NULL && i < distribution->key_count; i++)
 	{
-		Form_pg_attribute att = TupleDescAttr(RelationGetDescr(target_relation), distribution->keys[i] - 1);
+		Form_pg_attribute att = TupleDescAttr(RelationGetDescr(target_relation),
+											  distribution->keys[i] - 1);
 		char		name[NAMEDATALEN];
 
 		/* the name is kept */
@@ -65,15 +69,19 @@ rf_key_junk_name(Oid relid, int key, char *name)
 static void
 check_distributed_write(Relation rel, CmdType operation, const RfDistribution *distribution)
 {
-	if (operation != CMD_INSERT && distribution != NULL && distribution->placement != RF_PLACED_BY_HASH)
+	if (operation != CMD_INSERT && distribution != NULL &&
+		distribution->placement != RF_PLACED_BY_HASH)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("cannot %s single rows of foreign table \"%s\"",
-						operation == CMD_UPDATE ? "update" : "delete", RelationGetRelationName(rel)),
+						operation == CMD_UPDATE ? "update" : "delete",
+						RelationGetRelationName(rel)),
 				 distribution->placement == RF_PLACED_EVERYWHERE ?
 				 errdetail("The table is replicated, and a row is at another place on each node.") :
-				 errdetail("Nothing says on which node a row is: the table has no option \"distributed_by\"."),
-				 errhint("Write a statement whose conditions and new values the data nodes can evaluate.")));
+				 errdetail("Nothing says on which node a row is: the table has no option "
+						   "\"distributed_by\"."),
+				 errhint("Write a statement whose conditions and new values the data nodes can "
+						 "evaluate.")));
 }
 
 bool
@@ -111,8 +119,8 @@ append_returned(StringInfo buf, const char *column, AttrNumber attno, List **ret
  * row may differ from what was sent. Of the system columns, ctid is the remote row's.
  */
 void
-rf_append_returning(StringInfo buf, Relation rel, Index rti, bool whole_row, List *check_options, List *returning,
-					List **retrieved_attrs)
+rf_append_returning(StringInfo buf, Relation rel, Index rti, bool whole_row, List *check_options,
+					List *returning, List **retrieved_attrs)
 {
 	Bitmapset  *used = NULL;
 	ListCell   *lc;
@@ -166,8 +174,9 @@ rf_insert_sql(const RfRowWrite *write, bool do_nothing, List **retrieved_attrs)
 	}
 	if (do_nothing)
 		appendStringInfoString(&buf, " ON CONFLICT DO NOTHING");
-	rf_append_returning(&buf, rel, write->rti, rel->trigdesc && rel->trigdesc->trig_insert_after_row,
-						write->check_options, write->returning, retrieved_attrs);
+	rf_append_returning(&buf, rel, write->rti,
+						rel->trigdesc && rel->trigdesc->trig_insert_after_row, write->check_options,
+						write->returning, retrieved_attrs);
 	return buf.data;
 }
 
@@ -193,8 +202,9 @@ update_sql(const RfRowWrite *write, List **retrieved_attrs)
 			appendStringInfo(&buf, "$%d", ++param);
 	}
 	appendStringInfoString(&buf, " WHERE ctid = $1");
-	rf_append_returning(&buf, rel, write->rti, rel->trigdesc && rel->trigdesc->trig_update_after_row,
-						write->check_options, write->returning, retrieved_attrs);
+	rf_append_returning(&buf, rel, write->rti,
+						rel->trigdesc && rel->trigdesc->trig_update_after_row, write->check_options,
+						write->returning, retrieved_attrs);
 	return buf.data;
 }
 
@@ -206,8 +216,9 @@ delete_sql(const RfRowWrite *write, List **retrieved_attrs)
 
 	initStringInfo(&buf);
 	appendStringInfo(&buf, "DELETE FROM %s WHERE ctid = $1", rf_remote_relation_name(write->opts));
-	rf_append_returning(&buf, rel, write->rti, rel->trigdesc && rel->trigdesc->trig_delete_after_row,
-						NIL, write->returning, retrieved_attrs);
+	rf_append_returning(&buf, rel, write->rti,
+						rel->trigdesc && rel->trigdesc->trig_delete_after_row, NIL,
+						write->returning, retrieved_attrs);
 	return buf.data;
 }
 
@@ -253,14 +264,18 @@ move_sql(const RfRowWrite *write)
 	RfRowWrite	insert = {write->rel, write->opts, write->rti};
 	List	   *retrieved = NIL;
 
-	if (write->returning || write->check_options || (write->rel->trigdesc && write->rel->trigdesc->trig_update_after_row))
+	if (write->returning || write->check_options ||
+		(write->rel->trigdesc && write->rel->trigdesc->trig_update_after_row))
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("cannot update the distribution key of foreign table \"%s\" this way", RelationGetRelationName(write->rel)),
-				 errdetail("Rows move to other nodes at the end of the statement, too late for RETURNING, AFTER triggers here, and check options of views."),
+				 errmsg("cannot update the distribution key of foreign table \"%s\" this way",
+						RelationGetRelationName(write->rel)),
+				 errdetail("Rows move to other nodes at the end of the statement, too late for "
+						   "RETURNING, AFTER triggers here, and check options of views."),
 				 errhint("Leave RETURNING out, or delete the rows and insert them again.")));
 	insert.target_attrs = rf_all_columns(write->rel);
-	return list_make2(makeString(delete_sql(&insert, &retrieved)), makeString(rf_insert_sql(&insert, false, &retrieved)));
+	return list_make2(makeString(delete_sql(&insert, &retrieved)),
+					  makeString(rf_insert_sql(&insert, false, &retrieved)));
 }
 
 List *
@@ -315,7 +330,8 @@ rdmaPlanForeignModify(PlannerInfo *root, ModifyTable *plan, Index resultRelation
 	table_close(rel, NoLock);
 
 	/* in the order of RfModifyPrivateIndex */
-	return list_make5(makeString(sql), write.target_attrs, retrieved_attrs, makeBoolean(do_nothing), move);
+	return list_make5(makeString(sql), write.target_attrs, retrieved_attrs, makeBoolean(do_nothing),
+					  move);
 }
 
 int

@@ -1,22 +1,24 @@
 /*
  * nodes_common.c
- *		Tables of other servers whose nodes a server with nodes stands for, too, as tables of that one.
+ *		Tables of other servers whose nodes a server with nodes stands for, too, as tables of that
+ *		one.
  *
- * A query may read tables of several servers that have nodes in common. Where all nodes of one are nodes of
- * another, its tables are to this query tables of the other: the nodes that it has not have no rows of
- * them. So is a table of a server that is one of the nodes itself, and a sub-select in FROM that the server
- * can do. Their own scans remain what they were. Servers with the same nodes become the one of which the query
- * reads most, because rows move to where that one's are.
+ * A query may read tables of several servers that have nodes in common. Where all nodes of one are
+ * nodes of another, its tables are to this query tables of the other: the nodes that it has not
+ * have no rows of them. So is a table of a server that is one of the nodes itself, and a sub-select
+ * in FROM that the server can do. Their own scans remain what they were. Servers with the same
+ * nodes become the one of which the query reads most, because rows move to where that one's are.
  *
- * Where their rows lie is what their own server's buckets say, and its nodes have other numbers here. Only
- * if each bucket is proved to lie on the node that the other server's buckets name, rows with equal keys
- * of both are on one node. Otherwise the server's buckets are a layout, which is good for joins with tables that
- * have the same.
+ * Where their rows lie is what their own server's buckets say, and its nodes have other numbers
+ * here. Only if each bucket is proved to lie on the node that the other server's buckets name, rows
+ * with equal keys of both are on one node. Otherwise the server's buckets are a layout, which is
+ * good for joins with tables that have the same.
  *
- * UPDATE and DELETE find their rows with tables that become some of the target's server, but the target stays.
+ * UPDATE and DELETE find their rows with tables that become some of the target's server, but the
+ * target stays.
  *
- * Does not: servers of which each has a node that the other has not, which would need a set of nodes that no
- * server stands for; and servers with compute nodes.
+ * Does not: servers of which each has a node that the other has not, which would need a set of
+ * nodes that no server stands for; and servers with compute nodes.
  */
 #include "postgres.h"
 
@@ -42,7 +44,10 @@ typedef struct Home
 	RfRelInfo  *info;			/* of one of them */
 } Home;
 
-/* Is it a relation with a statement for one server? A partitioned table's nodes are not those of a server. */
+/*
+ * Is it a relation with a statement for one server? A partitioned table's nodes are not those of a
+ * server.
+ */
 static bool
 is_of_one_server(RelOptInfo *rel)
 {
@@ -64,7 +69,9 @@ compare_homes(const ListCell *a, const ListCell *b)
 	return left->number - right->number;
 }
 
-/* Those of the query level, so that none comes behind another one that its tables can be tables of. */
+/*
+ * Those of the query level, so that none comes behind another one that its tables can be tables of.
+ */
 static List *
 find_homes(PlannerInfo *root)
 {
@@ -148,7 +155,8 @@ layout_there(RfRelInfo *own, RfLayout *layout, Home *home)
 		for (int i = 0; i < list_length(own->nodes); i++)
 		{
 			if (layout == NULL || list_member_int(layout->nodes, i))
-				result->nodes = lappend_int(result->nodes, rf_place_of(nodes, list_nth_oid(own->nodes, i)));
+				result->nodes = lappend_int(result->nodes,
+											rf_place_of(nodes, list_nth_oid(own->nodes, i)));
 		}
 	}
 	return result;
@@ -170,7 +178,8 @@ place_there(RfRelInfo *own, Home *home)
 		case RF_PLACED_ANYWHERE:
 			break;
 		case RF_PLACED_BY_HASH:
-			if (own->nodes == NIL || fragment->layout != NULL || !rf_have_same_buckets(own, home->info))
+			if (own->nodes == NIL || fragment->layout != NULL ||
+				!rf_have_same_buckets(own, home->info))
 				fragment->layout = layout_there(own, fragment->layout, home);
 			break;
 		case RF_PLACED_EVERYWHERE:
@@ -200,7 +209,8 @@ parts_there(RfRelInfo *own, RfSelect *select, RfFragment *fragment, Home *home)
 
 	foreach(lc, home->info->nodes)
 	{
-		bool		has = list_member_oid(nodes, lfirst_oid(lc)) && (only < 0 || only == foreach_current_index(lc));
+		bool		has = list_member_oid(nodes, lfirst_oid(lc)) &&
+			(only < 0 || only == foreach_current_index(lc));
 
 		parts = lappend(parts, has ? select : NULL);
 		same &= has;
@@ -239,16 +249,21 @@ select_of_table(PlannerInfo *root, RelOptInfo *rel, List *columns)
 	*table = *rel;
 	*info = *(RfRelInfo *) rel->fdw_private;
 	level->simple_rel_array = palloc_array(RelOptInfo *, root->simple_rel_array_size);
-	memcpy(level->simple_rel_array, root->simple_rel_array, sizeof(RelOptInfo *) * root->simple_rel_array_size);
+	memcpy(level->simple_rel_array, root->simple_rel_array,
+		   sizeof(RelOptInfo *) * root->simple_rel_array_size);
 	level->simple_rel_array[rel->relid] = table;
 	table->fdw_private = info;
 	info->rel = table;
 	foreach(lc, columns)
-		tlist = lappend(tlist, makeTargetEntry(lfirst(lc), lfirst_node(Var, lc)->varattno, NULL, false));
+		tlist = lappend(tlist,
+						makeTargetEntry(lfirst(lc), lfirst_node(Var, lc)->varattno, NULL, false));
 	return rf_make_select(level, table, tlist, NIL, false);
 }
 
-/* Exchanges know nodes by their numbers, and so do layouts, which can be told others unless they are of partitions. */
+/*
+ * Exchanges know nodes by their numbers, and so do layouts, which can be told others unless they
+ * are of partitions.
+ */
 static bool
 may_follow(RfRelInfo *own, Home *home)
 {
@@ -258,7 +273,9 @@ may_follow(RfRelInfo *own, Home *home)
 		(fragment->layout == NULL || fragment->layout->scheme == NULL);
 }
 
-/* One of the relation's statements, own, as one of the other server; NULL: its nodes cannot run it. */
+/*
+ * One of the relation's statements, own, as one of the other server; NULL: its nodes cannot run it.
+ */
 static RfRelInfo *
 statement_there(PlannerInfo *root, RelOptInfo *rel, RfRelInfo *own, List *columns, Home *home)
 {
@@ -276,8 +293,11 @@ statement_there(PlannerInfo *root, RelOptInfo *rel, RfRelInfo *own, List *column
 	info->opts.use_remote_estimate = false;
 	/* what is known of all nodes */
 	info->opts.extensions = home->info->opts.extensions;
-	info->description = own->select == NULL || own->nodes != NIL ? rf_description(own) :
-		psprintf("(%s) %s", rf_description(own), quote_identifier(planner_rt_fetch(rel->relid, root)->eref->aliasname));
+	info->description = own->select == NULL || own->nodes != NIL ?
+		rf_description(own) :
+		psprintf("(%s) %s", rf_description(own),
+				 quote_identifier(
+								  planner_rt_fetch(rel->relid, root)->eref->aliasname));
 	info->relation_name = info->description;
 	info->select = select;
 	info->fragment = place_there(own, home);
@@ -311,7 +331,10 @@ rf_keep_statement(List *paths, RfRelInfo *info)
 	}
 }
 
-/* The relation as one of the other server; NULL: it cannot be. Leaves its cheapest statement as it is. */
+/*
+ * The relation as one of the other server; NULL: it cannot be. Leaves its cheapest statement as it
+ * is.
+ */
 static RfRelInfo *
 place_relation(PlannerInfo *root, RelOptInfo *rel, Home *home)
 {
@@ -373,7 +396,8 @@ place_server(PlannerInfo *root, List *rels, Home *home)
 static bool
 reads_only(PlannerInfo *root)
 {
-	return root->rowMarks == NIL && (root->parse->commandType == CMD_SELECT || root->parse->commandType == CMD_INSERT);
+	return root->rowMarks == NIL &&
+		(root->parse->commandType == CMD_SELECT || root->parse->commandType == CMD_INSERT);
 }
 
 static bool
@@ -407,7 +431,8 @@ rf_place_tables_of_nodes(PlannerInfo *root)
 	Relids		done = NULL;
 	int			relid = -1;
 
-	if (!rf_exchange_partitions || rf_exchange_strategy == RF_STRATEGY_PULL || root->qual_security_level > 0 ||
+	if (!rf_exchange_partitions || rf_exchange_strategy == RF_STRATEGY_PULL ||
+		root->qual_security_level > 0 ||
 		!(writes_rows(root) ? rf_nodes_may_join(root) : reads_only(root)))
 		return;
 	homes = find_homes(root);
@@ -426,8 +451,8 @@ rf_place_tables_of_nodes(PlannerInfo *root)
 		{
 			RelOptInfo *same = root->simple_rel_array[other];
 
-			if (bms_is_member(other, done) || !is_of_one_server(same) || same->serverid != rel->serverid ||
-				same->userid != rel->userid)
+			if (bms_is_member(other, done) || !is_of_one_server(same) ||
+				same->serverid != rel->serverid || same->userid != rel->userid)
 				continue;
 			rels = lappend(rels, same);
 			done = bms_add_member(done, other);

@@ -2,8 +2,9 @@
  * nodes_filter.c
  *		Moved rows that have no partners in others, which move, too, are dropped before they leave.
  *
- * What a filter is and does there: src/exchange/node_filter.c. Here: which rows may be filtered by which, and
- * whether that costs less. Those of a join's two sides, see nodes_join.c; and, below, those that a sub-select groups.
+ * What a filter is and does there: src/exchange/node_filter.c. Here: which rows may be filtered by
+ * which, and whether that costs less. Those of a join's two sides, see nodes_join.c; and, below,
+ * those that a sub-select groups.
  */
 #include "postgres.h"
 
@@ -31,7 +32,8 @@ rf_survivors(PlannerInfo *root, RelOptInfo *side, RelOptInfo *other, List *equal
 bool
 rf_can_filter(const RfRelInfo *move, const RfRelInfo *other)
 {
-	if (move->fragment->moved->fragment->placement == RF_PLACED_EVERYWHERE || move->fragment->moved->fragment->computed)
+	if (move->fragment->moved->fragment->placement == RF_PLACED_EVERYWHERE ||
+		move->fragment->moved->fragment->computed)
 		return false;
 	return rf_exchange_filters != RF_EXCHANGE_FILTERS_AUTO ||
 		(rf_filter_may_pay(move, other) &&
@@ -50,7 +52,10 @@ rf_filtered_move(RfRelInfo *move, RfRelInfo *other, double survivors)
 	result->fragment->filter = other;
 	result->fragment->survivors = survivors;
 	rf_estimate_move(result);
-	return rf_exchange_filters == RF_EXCHANGE_FILTERS_AUTO && result->rel_total_cost >= move->rel_total_cost ? NULL : result;
+	return rf_exchange_filters == RF_EXCHANGE_FILTERS_AUTO &&
+		result->rel_total_cost >= move->rel_total_cost ?
+		NULL :
+		result;
 }
 
 void
@@ -68,12 +73,13 @@ is_hashed(RfRelInfo *move, int keys)
 {
 	RfFragment *fragment = move->fragment;
 
-	return fragment->moved != NULL && !fragment->replicate && !fragment->computed && fragment->heavy == NULL &&
-		list_length(fragment->move_keys) == keys;
+	return fragment->moved != NULL && !fragment->replicate && !fragment->computed &&
+		fragment->heavy == NULL && list_length(fragment->move_keys) == keys;
 }
 
 /*
- * The moved rows that each row of `info` has come from, and which went by the keys by which those are placed;
+ * The moved rows that each row of `info` has come from, and which went by the keys by which those
+ * are placed;
  * NULL: there are none.
  */
 static RfRelInfo *
@@ -89,7 +95,8 @@ find_origin(RfRelInfo *info, List *keys)
 		if (info->outer == NULL || info->jointype == JOIN_FULL || info->jointype == JOIN_RIGHT)
 			return NULL;
 		origin = find_origin(info->outer, keys);
-		return origin == NULL && info->jointype == JOIN_INNER ? find_origin(info->inner, keys) : origin;
+		return origin == NULL && info->jointype == JOIN_INNER ? find_origin(info->inner, keys) :
+			origin;
 	}
 	/* rows that stay in place move only where the planner has let them be noted */
 	if (!is_hashed(info, list_length(keys)) || (rf_moves_in_place(info) && !info->fragment->noted))
@@ -103,8 +110,9 @@ find_origin(RfRelInfo *info, List *keys)
 }
 
 /*
- * The rows that the sub-select groups, if they move and each group has those of one value of the keys; by these the
- * sub-select is placed. NULL: it does anything else. Then groups without partners need no rows.
+ * The rows that the sub-select groups, if they move and each group has those of one value of the
+ * keys; by these the sub-select is placed. NULL: it does anything else. Then groups without
+ * partners need no rows.
  */
 static RfRelInfo *
 find_grouped(RfRelInfo *info)
@@ -121,8 +129,8 @@ find_grouped(RfRelInfo *info)
 	grouped = select->info;
 	move = grouped->scan;
 	if (!(grouped->grouped || grouped->distinct) || grouped->windowed || grouped->projected ||
-		select->root->parse->groupingSets != NIL || move == NULL || move->fragment->filter != NULL ||
-		!is_hashed(move, list_length(info->fragment->keys)))
+		select->root->parse->groupingSets != NIL || move == NULL ||
+		move->fragment->filter != NULL || !is_hashed(move, list_length(info->fragment->keys)))
 		return NULL;
 	forboth(lc, move->fragment->move_keys, key, info->fragment->keys)
 	{
@@ -160,7 +168,8 @@ equal_keys(RfRelInfo *outer, RfRelInfo *inner, List *equalities)
 		{
 			RfEquality *equality = (RfEquality *) lfirst(lc);
 
-			if (list_member((List *) lfirst(left), equality->outer) && list_member((List *) lfirst(right), equality->inner))
+			if (list_member((List *) lfirst(left), equality->outer) &&
+				list_member((List *) lfirst(right), equality->inner))
 				break;
 		}
 		if (lc == NULL)
@@ -176,8 +185,8 @@ note_in_place(PlannerInfo *root, RfRelInfo *info, List *equalities)
 {
 	RfRelInfo  *move;
 
-	if (info->fragment->placement != RF_PLACED_BY_HASH || info->fragment->layout != NULL || info->fragment->computed ||
-		!rf_can_move(root, info))
+	if (info->fragment->placement != RF_PLACED_BY_HASH || info->fragment->layout != NULL ||
+		info->fragment->computed || !rf_can_move(root, info))
 		return NULL;
 	move = rf_move(root, info, rf_equal_exprs(equalities, true), false);
 	rf_note_rows(move);
@@ -185,14 +194,19 @@ note_in_place(PlannerInfo *root, RfRelInfo *info, List *equalities)
 }
 
 /*
- * The fraction of the groups whose keys some of the origin's rows have. The sub-select's columns tell nothing of that:
- * they have no statistics before PostgreSQL 17, and conditions on its groups are asked after the filter.
+ * The fraction of the groups whose keys some of the origin's rows have. The sub-select's columns
+ * tell nothing of that: they have no statistics before PostgreSQL 17, and conditions on its groups
+ * are asked after the filter.
  */
 static double
-surviving_groups(PlannerInfo *root, RfRelInfo *inner, RfRelInfo *move, RfRelInfo *origin, List *equalities)
+surviving_groups(PlannerInfo *root, RfRelInfo *inner, RfRelInfo *move, RfRelInfo *origin,
+				 List *equalities)
 {
-	return Min(estimate_num_groups(root, rf_equal_exprs(equalities, true), origin->retrieved_rows, NULL, NULL) /
-			   estimate_num_groups(inner->select->root, move->fragment->move_keys, move->retrieved_rows, NULL, NULL), 1);
+	return Min(estimate_num_groups(root, rf_equal_exprs(equalities, true), origin->retrieved_rows,
+								   NULL, NULL) /
+			   estimate_num_groups(inner->select->root, move->fragment->move_keys,
+								   move->retrieved_rows, NULL, NULL),
+			   1);
 }
 
 RfRelInfo *

@@ -11,8 +11,8 @@
  * and a side that is everywhere, or goes there, must not be one whose rows the join keeps, or gives
  * once, as every node would do so. What has no statement here is joined by the coordinator (pull).
  *
- * A server with compute nodes may have both sides sent there, and joined there in any of these ways.
- * What is there stays there: what it is joined with further up follows.
+ * A server with compute nodes may have both sides sent there, and joined there in any of these
+ * ways. What is there stays there: what it is joined with further up follows.
  *
  * Both sides may have several statements, each with rows placed otherwise; so every pair of them is
  * tried every way, and the cheapest for each place of the result is kept. What a join further up
@@ -91,7 +91,8 @@ static RfRelInfo *
 move_inner(JoinContext *cxt, RfRelInfo *inner, List *keys, bool computed)
 {
 	return cxt->jointype == JOIN_SEMI || cxt->jointype == JOIN_ANTI ?
-		rf_move_different(cxt->root, inner, keys, computed) : rf_move(cxt->root, inner, keys, computed);
+		rf_move_different(cxt->root, inner, keys, computed) :
+		rf_move(cxt->root, inner, keys, computed);
 }
 
 static void
@@ -125,7 +126,8 @@ is_colocated(JoinContext *cxt, RfRelInfo *outer, RfRelInfo *inner)
 	RfFragment *right = inner->fragment;
 
 	if (left->placement != RF_PLACED_BY_HASH || right->placement != RF_PLACED_BY_HASH ||
-		list_length(left->keys) != list_length(right->keys) || !rf_same_layout(left->layout, right->layout))
+		list_length(left->keys) != list_length(right->keys) ||
+		!rf_same_layout(left->layout, right->layout))
 		return false;
 	for (int i = 0; i < list_length(left->keys); i++)
 	{
@@ -136,8 +138,8 @@ is_colocated(JoinContext *cxt, RfRelInfo *outer, RfRelInfo *inner)
 }
 
 /*
- * The equalities of the join with the keys of one side: they determine where the other's rows go; or
- * NIL.
+ * The equalities of the join with the keys of one side: they determine where the other's rows go;
+ * or NIL.
  */
 static List *
 partners(JoinContext *cxt, RfRelInfo *stays, bool outer_stays)
@@ -167,8 +169,9 @@ partners(JoinContext *cxt, RfRelInfo *stays, bool outer_stays)
 }
 
 /*
- * Most rows of one side have the same few keys: they stay apart, in turn on all nodes, and the other
- * side's rows with these keys go to all nodes. So the other side must be one that may be everywhere.
+ * Most rows of one side have the same few keys: they stay apart, in turn on all nodes, and the
+ * other side's rows with these keys go to all nodes. So the other side must be one that may be
+ * everywhere.
  */
 static void
 treat_heavy_keys(JoinContext *cxt, RfRelInfo *outer, RfRelInfo *inner)
@@ -220,11 +223,12 @@ filtered_side(JoinContext *cxt, RfRelInfo *side, RfRelInfo *other, List *equalit
 }
 
 /*
- * The same of the inner side, moved, of what `inner` has. To move only different rows all have to be
- * compared first, which may cost more than to look all up in a filter.
+ * The same of the inner side, moved, of what `inner` has. To move only different rows all have to
+ * be compared first, which may cost more than to look all up in a filter.
  */
 static RfRelInfo *
-filtered_inner_side(JoinContext *cxt, RfRelInfo *moved, RfRelInfo *inner, RfRelInfo *other, List *equalities)
+filtered_inner_side(JoinContext *cxt, RfRelInfo *moved, RfRelInfo *inner, RfRelInfo *other,
+					List *equalities)
 {
 	RfRelInfo  *result = filtered_side(cxt, moved, other, equalities);
 	RfRelInfo  *all;
@@ -244,8 +248,8 @@ filtered_inner_side(JoinContext *cxt, RfRelInfo *moved, RfRelInfo *inner, RfRelI
 
 /* The side for which it pays more is filtered, if there is one. `source`: what moves as *inner. */
 static void
-add_filter(JoinContext *cxt, RfRelInfo **outer, RfRelInfo **inner, RfRelInfo *source, List *equalities,
-		   bool computed)
+add_filter(JoinContext *cxt, RfRelInfo **outer, RfRelInfo **inner, RfRelInfo *source,
+		   List *equalities, bool computed)
 {
 	RfRelInfo  *filtered_outer = NULL;
 	RfRelInfo  *filtered_inner = NULL;
@@ -277,7 +281,8 @@ add_filter(JoinContext *cxt, RfRelInfo **outer, RfRelInfo **inner, RfRelInfo *so
 }
 
 static void
-repartition_both(JoinContext *cxt, RfRelInfo *outer, RfRelInfo *inner, List *equalities, bool computed)
+repartition_both(JoinContext *cxt, RfRelInfo *outer, RfRelInfo *inner, List *equalities,
+				 bool computed)
 {
 	RfRelInfo  *place = rf_move(cxt->root, outer, rf_equal_exprs(equalities, true), computed);
 	RfRelInfo  *other = move_inner(cxt, inner, rf_equal_exprs(equalities, false), computed);
@@ -307,18 +312,21 @@ swapped(List *equalities)
 }
 
 /*
- * Both sides are, or go, where their rows meet, which `place` is one of. What a sub-select has moved there and grouped
- * may be filtered by the other side's rows, which then are the outer side: these are told of first.
+ * Both sides are, or go, where their rows meet, which `place` is one of. What a sub-select has
+ * moved there and grouped may be filtered by the other side's rows, which then are the outer side:
+ * these are told of first.
  */
 static void
-join_in_place(JoinContext *cxt, RfStrategy strategy, RfRelInfo *outer, RfRelInfo *inner, RfRelInfo *place)
+join_in_place(JoinContext *cxt, RfStrategy strategy, RfRelInfo *outer, RfRelInfo *inner,
+			  RfRelInfo *place)
 {
 	RfRelInfo  *noted = outer;
 	RfRelInfo  *filtered = NULL;
 
 	if (rf_exchange_filters != RF_EXCHANGE_FILTERS_OFF && needs_partners(cxt, false))
 		filtered = rf_filtered_select(cxt->root, &noted, inner, cxt->equalities);
-	if (filtered == NULL && rf_exchange_filters != RF_EXCHANGE_FILTERS_OFF && cxt->jointype == JOIN_INNER)
+	if (filtered == NULL && rf_exchange_filters != RF_EXCHANGE_FILTERS_OFF &&
+		cxt->jointype == JOIN_INNER)
 	{
 		noted = inner;
 		filtered = rf_filtered_select(cxt->root, &noted, outer, swapped(cxt->equalities));
@@ -330,15 +338,16 @@ join_in_place(JoinContext *cxt, RfStrategy strategy, RfRelInfo *outer, RfRelInfo
 }
 
 /*
- * One side goes to where the other's keys say; filtered, if that pays, by the other one's rows, which
- * are looked at for that where they are. By all equalities, or a single one, repartition_both() tries
- * this, too.
+ * One side goes to where the other's keys say; filtered, if that pays, by the other one's rows,
+ * which are looked at for that where they are. By all equalities, or a single one,
+ * repartition_both() tries this, too.
  */
 static void
-repartition_one(JoinContext *cxt, RfRelInfo *outer, RfRelInfo *inner, bool outer_stays, List *equalities,
-				bool computed)
+repartition_one(JoinContext *cxt, RfRelInfo *outer, RfRelInfo *inner, bool outer_stays,
+				List *equalities, bool computed)
 {
-	bool		tried = list_length(equalities) == 1 || list_length(equalities) == list_length(cxt->equalities);
+	bool		tried = list_length(equalities) == 1 ||
+		list_length(equalities) == list_length(cxt->equalities);
 	RfRelInfo  *filtered = NULL;
 	RfRelInfo  *stays;
 	RfRelInfo  *moves;
@@ -348,8 +357,9 @@ repartition_one(JoinContext *cxt, RfRelInfo *outer, RfRelInfo *inner, bool outer
 	else
 		moves = move_inner(cxt, inner, rf_equal_exprs(equalities, false), computed);
 	stays = outer_stays ? outer : inner;
-	if (rf_exchange_filters != RF_EXCHANGE_FILTERS_OFF && !computed && rf_can_move(cxt->root, stays) &&
-		needs_partners(cxt, !outer_stays) && (!tried || rf_exchange_strategy == RF_STRATEGY_REPARTITION_ONE))
+	if (rf_exchange_filters != RF_EXCHANGE_FILTERS_OFF && !computed &&
+		rf_can_move(cxt->root, stays) && needs_partners(cxt, !outer_stays) &&
+		(!tried || rf_exchange_strategy == RF_STRATEGY_REPARTITION_ONE))
 	{
 		stays = outer_stays ? rf_move(cxt->root, outer, rf_equal_exprs(equalities, true), false) :
 			move_inner(cxt, inner, rf_equal_exprs(equalities, false), false);
@@ -432,12 +442,16 @@ replicate_to_compute(JoinContext *cxt, RfRelInfo *outer, RfRelInfo *inner)
 	}
 }
 
-/* All ways to join this statement with that one where the rows are, or, computed, on the compute nodes. */
+/*
+ * All ways to join this statement with that one where the rows are, or, computed, on the compute
+ * nodes.
+ */
 static void
 find_ways(JoinContext *cxt, RfRelInfo *outer, RfRelInfo *inner, bool computed)
 {
 	bool		outer_moves = rf_can_move(cxt->root, outer);
 	bool		inner_moves = rf_can_move(cxt->root, inner);
+
 	/* those that need not move are there */
 	bool		outer_stays = outer->fragment->computed == computed;
 	bool		inner_stays = inner->fragment->computed == computed;
@@ -476,7 +490,8 @@ find_ways(JoinContext *cxt, RfRelInfo *outer, RfRelInfo *inner, bool computed)
 		if (equalities != NIL)
 			repartition_one(cxt, outer, inner, true, equalities, computed);
 		if (cxt->jointype != JOIN_FULL && !is_everywhere(outer))
-			add_way(cxt, RF_STRATEGY_REPLICATE, outer, move_inner(cxt, inner, NIL, computed), outer);
+			add_way(cxt, RF_STRATEGY_REPLICATE, outer, move_inner(cxt, inner, NIL, computed),
+					outer);
 	}
 	if (outer_moves && inner_stays)
 	{
@@ -484,7 +499,8 @@ find_ways(JoinContext *cxt, RfRelInfo *outer, RfRelInfo *inner, bool computed)
 		if (equalities != NIL)
 			repartition_one(cxt, outer, inner, false, equalities, computed);
 		if (cxt->jointype == JOIN_INNER)
-			add_way(cxt, RF_STRATEGY_REPLICATE, rf_move(cxt->root, outer, NIL, computed), inner, inner);
+			add_way(cxt, RF_STRATEGY_REPLICATE, rf_move(cxt->root, outer, NIL, computed), inner,
+					inner);
 	}
 	if (!outer_moves || !inner_moves)
 		return;
@@ -564,7 +580,8 @@ make_join(RfRelInfo *joined, JoinWay *way, RfChoices *choices)
 	fragment->computed = way_is_computed(way);
 	fragment->sending = way->outer->fragment->sending + way->inner->fragment->sending;
 	/* a side that moves, or is everywhere, is even */
-	fragment->largest_part = Max(way->outer->fragment->largest_part, way->inner->fragment->largest_part);
+	fragment->largest_part = Max(way->outer->fragment->largest_part,
+								 way->inner->fragment->largest_part);
 	fragment->strategies = lappend(list_concat_copy(way->outer->fragment->strategies,
 													way->inner->fragment->strategies),
 								   strategy_name(way->strategy));
@@ -613,7 +630,8 @@ rf_join_choices(PlannerInfo *root, RelOptInfo *joinrel, RfRelInfo *joined, RfRel
 	choices->last_outer = outerrel;
 	choices->last_inner = innerrel;
 
-	cxt.equalities = rf_hashable_equalities(joined->joinclauses, outerrel->relids, innerrel->relids);
+	cxt.equalities = rf_hashable_equalities(joined->joinclauses, outerrel->relids,
+											innerrel->relids);
 	foreach(lc, joined->outer->fragment->choices->infos)
 	{
 		ListCell   *inner;
@@ -628,7 +646,8 @@ rf_join_choices(PlannerInfo *root, RelOptInfo *joinrel, RfRelInfo *joined, RfRel
 		}
 	}
 
-	rf_note_join(outerrel, innerrel, cxt.ways != NIL ? NULL : "rows of neither side can be sent to the other");
+	rf_note_join(outerrel, innerrel,
+				 cxt.ways != NIL ? NULL : "rows of neither side can be sent to the other");
 	foreach(lc, preferred_ways(cxt.ways))
 	{
 		RfRelInfo  *info;
@@ -639,7 +658,8 @@ rf_join_choices(PlannerInfo *root, RelOptInfo *joinrel, RfRelInfo *joined, RfRel
 		joinrel->fdw_private = info;
 		rf_estimate_rel(root, joinrel);
 		if (may_be_written_there(root, info))
-			info->total_cost = Min(info->total_cost, info->rel_total_cost + info->opts.fdw_startup_cost);
+			info->total_cost = Min(info->total_cost,
+								   info->rel_total_cost + info->opts.fdw_startup_cost);
 		if (!rf_add_choice(choices, info))
 			continue;
 		if (info->local_rels == NIL)

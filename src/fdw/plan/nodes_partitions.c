@@ -3,15 +3,15 @@
  *		Partitioned tables with partitions on several servers, as tables of these nodes.
  *
  * Where a query joins such tables, the servers that hold their partitions are to it what the nodes
- * of a server with nodes are: each joins what it has, after rows have moved if need be (nodes_join.c),
- * and what stands above the join follows. To each node the table is a SELECT of its own partitions,
- * so every node gets a text of its own (querybuild.c); nothing else of it differs.
+ * of a server with nodes are: each joins what it has, after rows have moved if need be
+ * (nodes_join.c), and what stands above the join follows. To each node the table is a SELECT of its
+ * own partitions, so every node gets a text of its own (querybuild.c); nothing else of it differs.
  *
- * All partitioned tables of a query level get the same nodes, those of all of them, so that they can
- * be joined; one that has no partition there is empty there. Where rows lie is what the bounds of
- * the partitions say, which core trusts as well: if a hash partitioned table's remainders lie on the
- * nodes in turn, then that is where rows are moved to by the same key, too. Any other bounds are a
- * layout, which is good for joins with tables that have the same.
+ * All partitioned tables of a query level get the same nodes, those of all of them, so that they
+ * can be joined; one that has no partition there is empty there. Where rows lie is what the bounds
+ * of the partitions say, which core trusts as well: if a hash partitioned table's remainders lie on
+ * the nodes in turn, then that is where rows are moved to by the same key, too. Any other bounds
+ * are a layout, which is good for joins with tables that have the same.
  *
  * The parents' own scans remain core's Append.
  */
@@ -74,8 +74,8 @@ collect_leaves(PlannerInfo *root, RelOptInfo *rel, List *exprs, Parent *parent)
 			continue;
 		}
 		info = (RfRelInfo *) child->fdw_private;
-		if (info == NULL || !rf_is_our_rel(child) ||
-			info->nodes != NIL || !bms_is_empty(child->lateral_relids) || child->userid != rel->userid)
+		if (info == NULL || !rf_is_our_rel(child) || info->nodes != NIL ||
+			!bms_is_empty(child->lateral_relids) || child->userid != rel->userid)
 			return false;
 		forboth(column, columns, var, parent->columns)
 		{
@@ -84,7 +84,8 @@ collect_leaves(PlannerInfo *root, RelOptInfo *rel, List *exprs, Parent *parent)
 			if (exprType((Node *) expr) != lfirst_node(Var, var)->vartype ||
 				exprCollation((Node *) expr) != lfirst_node(Var, var)->varcollid)
 				return false;
-			tlist = lappend(tlist, makeTargetEntry(expr, lfirst_node(Var, var)->varattno, NULL, false));
+			tlist = lappend(tlist,
+							makeTargetEntry(expr, lfirst_node(Var, var)->varattno, NULL, false));
 			/* others can be fetched as they are, but for nothing else */
 			if (rf_is_shippable_type(exprType((Node *) expr), info))
 				known = lappend(known, llast(tlist));
@@ -110,8 +111,9 @@ find_parents(PlannerInfo *root)
 		RangeTblEntry *rte = root->simple_rte_array[i];
 		Parent	   *parent = palloc0(sizeof(Parent));
 
-		if (rel == NULL || rel->reloptkind != RELOPT_BASEREL || rte->rtekind != RTE_RELATION || !rte->inh ||
-			rel->fdw_private != NULL || IS_DUMMY_REL(rel) || !bms_is_empty(rel->lateral_relids) ||
+		if (rel == NULL || rel->reloptkind != RELOPT_BASEREL || rte->rtekind != RTE_RELATION ||
+			!rte->inh || rel->fdw_private != NULL || IS_DUMMY_REL(rel) ||
+			!bms_is_empty(rel->lateral_relids) ||
 			!rf_wanted_columns(root, rel, NIL, &parent->columns))
 			continue;
 		parent->rel = rel;
@@ -166,7 +168,8 @@ servers_by_remainder(PlannerInfo *root, Parent *parent)
 		foreach(lc, parent->leaves)
 		{
 			if (partition_of(root, parent->rel, lfirst(lc)) == bounds->indexes[i])
-				servers = list_append_unique_oid(servers, ((RfSelect *) lfirst(lc))->source->serverid);
+				servers = list_append_unique_oid(servers,
+												 ((RfSelect *) lfirst(lc))->source->serverid);
 		}
 	}
 	return servers;
@@ -212,10 +215,13 @@ partition_keys(RfRelInfo *info, RelOptInfo *rel)
 		Expr	   *key = rel->partexprs[i] == NIL ? NULL : linitial(rel->partexprs[i]);
 		TypeCacheEntry *type;
 
-		if (key == NULL || !IsA(key, Var) || ((Var *) key)->varattno <= 0 || rf_hashable_key(key, info) == NULL ||
-			(OidIsValid(scheme->partcollation[i]) && !get_collation_isdeterministic(scheme->partcollation[i])))
+		if (key == NULL || !IsA(key, Var) || ((Var *) key)->varattno <= 0 ||
+			rf_hashable_key(key, info) == NULL ||
+			(OidIsValid(scheme->partcollation[i]) &&
+			 !get_collation_isdeterministic(scheme->partcollation[i])))
 			return NIL;
-		type = lookup_type_cache(((Var *) key)->vartype, TYPECACHE_HASH_OPFAMILY | TYPECACHE_BTREE_OPFAMILY);
+		type = lookup_type_cache(((Var *) key)->vartype,
+								 TYPECACHE_HASH_OPFAMILY | TYPECACHE_BTREE_OPFAMILY);
 		if (scheme->partopfamily[i] !=
 			(scheme->strategy == PARTITION_STRATEGY_HASH ? type->hash_opf : type->btree_opf))
 			return NIL;
@@ -267,7 +273,8 @@ place_rows(PlannerInfo *root, RfRelInfo *info, Parent *parent)
 		foreach(lc, parent->leaves)
 		{
 			int			part = partition_of(root, rel, lfirst(lc));
-			int			place = rf_place_of(info->nodes, ((RfSelect *) lfirst(lc))->source->serverid);
+			int			place = rf_place_of(info->nodes,
+											((RfSelect *) lfirst(lc))->source->serverid);
 
 			/* partitions of one partition may be apart */
 			if (layout->places[part] >= 0 && layout->places[part] != place)
@@ -376,7 +383,8 @@ place_parent(PlannerInfo *root, Parent *parent, List *nodes)
 	info->select = palloc(sizeof(RfSelect));
 	*info->select = *first;
 	foreach(lc, parent->leaves)
-		info->select->collated = bms_intersect(info->select->collated, ((RfSelect *) lfirst(lc))->collated);
+		info->select->collated = bms_intersect(info->select->collated,
+											   ((RfSelect *) lfirst(lc))->collated);
 	info->tlist = add_to_flat_tlist(NIL, parent->columns);
 	foreach(lc, parent->columns)
 		info->attrs_used = bms_add_member(info->attrs_used, lfirst_node(Var, lc)->varattno -

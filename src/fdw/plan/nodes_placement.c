@@ -8,9 +8,9 @@
  *
  * Two rows that are equal in the keys are on one node only if all hash functions that were used
  * agree on it. So expressions count as equal by operators of one hash operator family only, the
- * default one of both types: int4 and int8 go together, int4 and numeric do not. What is only a cast of
- * another expression is hashed as that, where the cast gives a value that is equal to what it was in
- * such a family (int4 as int8, varchar as text).
+ * default one of both types: int4 and int8 go together, int4 and numeric do not. What is only a
+ * cast of another expression is hashed as that, where the cast gives a value that is equal to what
+ * it was in such a family (int4 as int8, varchar as text).
  */
 #include "postgres.h"
 
@@ -75,8 +75,8 @@ is_integer(Oid type)
 }
 
 /*
- * Is it a built-in cast that keeps values equal, if the types have an equality at all? Implicit ones
- * lose nothing; others between integers fail where they would.
+ * Is it a built-in cast that keeps values equal, if the types have an equality at all? Implicit
+ * ones lose nothing; others between integers fail where they would.
  */
 static bool
 keeps_equal(FuncExpr *cast)
@@ -88,7 +88,8 @@ keeps_equal(FuncExpr *cast)
 	if (list_length(cast->args) != 1 || cast->funcid >= FirstGenbkiObjectId)
 		return false;
 	from = exprType(linitial(cast->args));
-	tuple = SearchSysCache2(CASTSOURCETARGET, ObjectIdGetDatum(from), ObjectIdGetDatum(cast->funcresulttype));
+	tuple = SearchSysCache2(CASTSOURCETARGET, ObjectIdGetDatum(from),
+							ObjectIdGetDatum(cast->funcresulttype));
 	if (!HeapTupleIsValid(tuple))
 		return false;
 	result = ((Form_pg_cast) GETSTRUCT(tuple))->castfunc == cast->funcid &&
@@ -173,7 +174,8 @@ rf_hashable_equalities(List *rinfos, Relids outer, Relids inner)
 			equality->outer = equality->inner;
 			equality->inner = left;
 		}
-		else if (!bms_is_subset(rinfo->left_relids, outer) || !bms_is_subset(rinfo->right_relids, inner))
+		else if (!bms_is_subset(rinfo->left_relids, outer) ||
+				 !bms_is_subset(rinfo->right_relids, inner))
 			continue;
 		result = lappend(result, equality);
 	}
@@ -226,7 +228,8 @@ rf_place_table(PlannerInfo *root, RfRelInfo *info)
 		Oid			collation;
 		Expr	   *key;
 
-		get_atttypetypmodcoll(info->table->relid, distribution->keys[i], &type, &typmod, &collation);
+		get_atttypetypmodcoll(info->table->relid, distribution->keys[i], &type, &typmod,
+							  &collation);
 		key = (Expr *) makeVar(info->rel->relid, distribution->keys[i], type, typmod, collation, 0);
 		if (rf_hashable_key(key, info) == NULL)
 			fragment->placement = RF_PLACED_ANYWHERE;
@@ -262,7 +265,8 @@ rf_have_same_buckets(const RfRelInfo *a, const RfRelInfo *b)
 		return false;
 	for (uint64 hash = 0; hash < hashes; hash++)
 	{
-		if (list_nth_oid(a->nodes, rf_bucket_place(ours, hash)) != list_nth_oid(b->nodes, rf_bucket_place(others, hash)))
+		if (list_nth_oid(a->nodes, rf_bucket_place(ours, hash)) !=
+			list_nth_oid(b->nodes, rf_bucket_place(others, hash)))
 			return false;
 	}
 	return true;
@@ -278,8 +282,8 @@ rf_same_layout(const RfLayout *a, const RfLayout *b)
 	if (a->place >= 0 || OidIsValid(a->serverid))
 		return true;
 	if (a->scheme != b->scheme || a->count != b->count ||
-		!partition_bounds_equal(a->scheme->partnatts, a->scheme->parttyplen, a->scheme->parttypbyval,
-								a->bounds, b->bounds))
+		!partition_bounds_equal(a->scheme->partnatts, a->scheme->parttyplen,
+								a->scheme->parttypbyval, a->bounds, b->bounds))
 		return false;
 	for (int i = 0; i < a->count; i++)
 	{
@@ -292,8 +296,10 @@ rf_same_layout(const RfLayout *a, const RfLayout *b)
 int
 rf_only_place(const RfFragment *fragment)
 {
-	return fragment->placement == RF_PLACED_BY_HASH && fragment->layout != NULL && !fragment->exchanges ?
-		fragment->layout->place : -1;
+	return fragment->placement == RF_PLACED_BY_HASH && fragment->layout != NULL &&
+		!fragment->exchanges ?
+		fragment->layout->place :
+		-1;
 }
 
 List *
@@ -303,8 +309,10 @@ rf_only_places(const RfFragment *fragment)
 
 	if (place >= 0)
 		return list_make1_int(place);
-	return fragment->placement == RF_PLACED_BY_HASH && fragment->layout != NULL && !fragment->exchanges ?
-		list_copy(fragment->layout->nodes) : NIL;
+	return fragment->placement == RF_PLACED_BY_HASH && fragment->layout != NULL &&
+		!fragment->exchanges ?
+		list_copy(fragment->layout->nodes) :
+		NIL;
 }
 
 bool
@@ -395,7 +403,8 @@ nodes_of_one_server(List *nodes)
 	{
 		ForeignServer *server = GetForeignServer(lfirst_oid(lc));
 		String	   *address = makeString(psprintf("%s %s %s", address_option(server, "host"),
-												  address_option(server, "hostaddr"), address_option(server, "port")));
+												  address_option(server, "hostaddr"),
+												  address_option(server, "port")));
 		int			same = 1;
 		ListCell   *other;
 
@@ -585,8 +594,9 @@ find_heavy_keys(PlannerInfo *root, Expr *key, int nodes)
 	{
 		if (((Form_pg_statistic) GETSTRUCT(stats.statsTuple))->stanullfrac > limit)
 			appendStringInfoString(&hashes, "0");
-		if (stats.atttype == type && get_attstatsslot(&slot, stats.statsTuple, STATISTIC_KIND_MCV, InvalidOid,
-													  ATTSTATSSLOT_VALUES | ATTSTATSSLOT_NUMBERS))
+		if (stats.atttype == type &&
+			get_attstatsslot(&slot, stats.statsTuple, STATISTIC_KIND_MCV, InvalidOid,
+							 ATTSTATSSLOT_VALUES | ATTSTATSSLOT_NUMBERS))
 		{
 			RfRoute    *route = rf_route_create(1, &type, &collation);
 
@@ -612,7 +622,8 @@ rf_heavy_keys(PlannerInfo *root, RfRelInfo *info, Expr *key)
 	RelOptInfo *rel = IsA(var, Var) && bms_is_member(var->varno, info->rel->relids) ?
 		root->simple_rel_array[var->varno] : NULL;
 	RfRelInfo  *table = rel != NULL ? (RfRelInfo *) rel->fdw_private : NULL;
-	RfChoices  *choices = table != NULL && table->fragment != NULL ? table->fragment->choices : NULL;
+	RfChoices  *choices = table != NULL && table->fragment != NULL ? table->fragment->choices :
+		NULL;
 	int			nodes = rf_node_count(info);
 	MemoryContext caller;
 	char	   *heavy;
@@ -629,7 +640,8 @@ rf_heavy_keys(PlannerInfo *root, RfRelInfo *info, Expr *key)
 	}
 	caller = MemoryContextSwitchTo(rf_memory_of(rel));
 	heavy = find_heavy_keys(root, key, nodes);
-	choices->heavy = lappend(choices->heavy, list_make3(copyObject(var), makeInteger(nodes), heavy));
+	choices->heavy = lappend(choices->heavy,
+							 list_make3(copyObject(var), makeInteger(nodes), heavy));
 	MemoryContextSwitchTo(caller);
 	return heavy;
 }
@@ -642,8 +654,11 @@ rf_equal_is_same(Oid type, Oid collation)
 
 	if (!OidIsValid(order->btree_opf))
 		return false;
-	proc = get_opfamily_proc(order->btree_opf, order->btree_opintype, order->btree_opintype, BTEQUALIMAGE_PROC);
-	return OidIsValid(proc) && DatumGetBool(OidFunctionCall1Coll(proc, collation, ObjectIdGetDatum(order->btree_opintype)));
+	proc = get_opfamily_proc(order->btree_opf, order->btree_opintype, order->btree_opintype,
+							 BTEQUALIMAGE_PROC);
+	return OidIsValid(proc) &&
+		DatumGetBool(OidFunctionCall1Coll(proc, collation,
+										  ObjectIdGetDatum(order->btree_opintype)));
 }
 
 RfRelInfo *
@@ -652,11 +667,13 @@ rf_different_rows(PlannerInfo *root, RfRelInfo *info, List *columns)
 	RfRelInfo  *different = palloc(sizeof(RfRelInfo));
 	double		share = rf_node_share(info);
 	double		rows = info->retrieved_rows * share;
-	double		groups = Min(estimate_num_groups(root, columns, info->retrieved_rows, NULL, NULL), rows);
+	double		groups = Min(estimate_num_groups(root, columns, info->retrieved_rows, NULL, NULL),
+							 rows);
 
 	*different = *info;
 	different->distinct = true;
-	different->rel_startup_cost = info->rel_total_cost + rows * cpu_operator_cost * list_length(columns);
+	different->rel_startup_cost = info->rel_total_cost +
+		rows * cpu_operator_cost * list_length(columns);
 	different->rel_total_cost = different->rel_startup_cost + groups * cpu_tuple_cost;
 	different->retrieved_rows = clamp_row_est(groups / share);
 	return different;
@@ -672,7 +689,8 @@ equal_rows_are_same(PlannerInfo *root, RfRelInfo *info, List *columns)
 	{
 		Var		   *var = (Var *) lfirst(lc);
 
-		if (!IsA(var, Var) || var->varattno <= 0 || !rf_equal_is_same(var->vartype, var->varcollid) ||
+		if (!IsA(var, Var) || var->varattno <= 0 ||
+			!rf_equal_is_same(var->vartype, var->varcollid) ||
 			(OidIsValid(var->varcollid) && !rf_is_known_collation(root, info->rel, (Expr *) var)))
 			return false;
 	}

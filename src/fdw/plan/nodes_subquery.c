@@ -2,11 +2,11 @@
  * nodes_subquery.c
  *		Set operations and sub-selects that several data nodes run at once.
  *
- * Every node runs the statement over its own rows, so rows that an operation compares must be on one
- * node: both branches are placed by hash of the same columns, or are moved there. UNION ALL compares
- * nothing. What is everywhere is good for the right side of INTERSECT and EXCEPT, and in others it
- * must be so on both sides, or one node sends its own to where the others' are. With compute nodes all
- * branches may go there instead.
+ * Every node runs the statement over its own rows, so rows that an operation compares must be on
+ * one node: both branches are placed by hash of the same columns, or are moved there. UNION ALL
+ * compares nothing. What is everywhere is good for the right side of INTERSECT and EXCEPT, and in
+ * others it must be so on both sides, or one node sends its own to where the others' are. With
+ * compute nodes all branches may go there instead.
  */
 #include "postgres.h"
 
@@ -44,7 +44,9 @@ bare_column(RfSelect *select, int attno)
 	return NULL;
 }
 
-/* Each of several nodes would count to the limit, and give a row where there is nothing to group. */
+/*
+ * Each of several nodes would count to the limit, and give a row where there is nothing to group.
+ */
 static bool
 counts_all_rows(RfSelect *select)
 {
@@ -53,7 +55,8 @@ counts_all_rows(RfSelect *select)
 	if (select->info->fragment->placement == RF_PLACED_EVERYWHERE)
 		return false;
 	return select->limit || select->pathkeys != NIL ||
-		(select->info->grouped && (parse->groupClause == NIL || list_member(parse->groupingSets, NIL)));
+		(select->info->grouped &&
+		 (parse->groupClause == NIL || list_member(parse->groupingSets, NIL)));
 }
 
 static bool
@@ -105,9 +108,9 @@ can_move(RfSelect *select, List *columns)
 {
 	ListCell   *lc;
 
-	if (select->left != NULL || select->info->scan != NULL || select->info->fragment->moved != NULL ||
-		rf_is_set_operation(select->info) || select->limit || columns == NIL ||
-		!rf_can_move(select->root, select->info))
+	if (select->left != NULL || select->info->scan != NULL ||
+		select->info->fragment->moved != NULL || rf_is_set_operation(select->info) ||
+		select->limit || columns == NIL || !rf_can_move(select->root, select->info))
 		return false;
 	foreach(lc, columns)
 	{
@@ -120,9 +123,9 @@ can_move(RfSelect *select, List *columns)
 }
 
 /*
- * The branch's rows without those that are equal on the same node; NULL: that may not be asked for. Each column
- * has to be one of a table, because equal values may give different results of an expression, and must be
- * equal there where it is here.
+ * The branch's rows without those that are equal on the same node; NULL: that may not be asked for.
+ * Each column has to be one of a table, because equal values may give different results of an
+ * expression, and must be equal there where it is here.
  */
 static RfRelInfo *
 different_rows(RfSelect *select)
@@ -134,8 +137,8 @@ different_rows(RfSelect *select)
 	{
 		TargetEntry *tle = lfirst_node(TargetEntry, lc);
 
-		if (!IsA(tle->expr, Var) ||
-			(OidIsValid(exprCollation((Node *) tle->expr)) && !bms_is_member(tle->resno, select->collated)))
+		if (!IsA(tle->expr, Var) || (OidIsValid(exprCollation((Node *) tle->expr)) &&
+									 !bms_is_member(tle->resno, select->collated)))
 			return NULL;
 		exprs = lappend(exprs, tle->expr);
 	}
@@ -237,7 +240,8 @@ place_operation(RfSelect *select, SelectPlace *place)
 	else if (left.placement == RF_PLACED_BY_HASH && right.placement == RF_PLACED_EVERYWHERE &&
 			 select->op != SETOP_UNION)
 		 /* all that a row could be compared with is there */ ;
-	else if (union_all && left.placement != RF_PLACED_EVERYWHERE && right.placement != RF_PLACED_EVERYWHERE)
+	else if (union_all && left.placement != RF_PLACED_EVERYWHERE &&
+			 right.placement != RF_PLACED_EVERYWHERE)
 		left.placement = RF_PLACED_ANYWHERE;
 	else if (can_follow(select->right, &left))
 	{
@@ -293,7 +297,8 @@ static bool
 compares_nothing(RfSelect *select)
 {
 	return select->left == NULL ||
-		(select->op == SETOP_UNION && select->all && compares_nothing(select->left) && compares_nothing(select->right));
+		(select->op == SETOP_UNION && select->all && compares_nothing(select->left) &&
+		 compares_nothing(select->right));
 }
 
 /* Is the branch on the compute nodes, placed by these columns, hashed like the first branch's? */
@@ -340,13 +345,17 @@ all_meet(List *selects, List *columns)
 
 	foreach(lc, selects)
 	{
-		if (!is_there(lfirst(lc), columns, linitial(selects)) && !can_come(lfirst(lc), columns, linitial(selects)))
+		if (!is_there(lfirst(lc), columns, linitial(selects)) &&
+			!can_come(lfirst(lc), columns, linitial(selects)))
 			return false;
 	}
 	return columns != NIL;
 }
 
-/* Columns by which rows that are equal meet on the compute nodes: those of a branch that is there, or all that will do. */
+/*
+ * Columns by which rows that are equal meet on the compute nodes: those of a branch that is there,
+ * or all that will do.
+ */
 static List *
 meeting_columns(List *selects)
 {
@@ -358,7 +367,8 @@ meeting_columns(List *selects)
 		RfSelect   *select = (RfSelect *) lfirst(lc);
 		SelectPlace place = {0};
 
-		if (select->info->fragment->computed && place_branch(select, &place) && all_meet(selects, place.columns))
+		if (select->info->fragment->computed && place_branch(select, &place) &&
+			all_meet(selects, place.columns))
 			return place.columns;
 	}
 	foreach(lc, ((RfSelect *) linitial(selects))->tlist)
@@ -403,7 +413,8 @@ place_computed(RfSelect *select, SelectPlace *place, Cost *sending)
 		}
 		*sending += branch->info->fragment->sending;
 		place->exchanges += branch->info->fragment->exchanges;
-		place->strategies = list_concat(place->strategies, list_copy(branch->info->fragment->strategies));
+		place->strategies = list_concat(place->strategies,
+										list_copy(branch->info->fragment->strategies));
 	}
 	if (!anywhere || moved > 0)
 		place->strategies = lappend(place->strategies, moved == 0 ? "co-located" :
@@ -433,7 +444,8 @@ outer_key(RfSelect *select, Index relid, List *key)
 
 			if (equal(rf_hashable_key(tle->expr, select->info), expr))
 				result = lappend(result, makeVar(relid, tle->resno, exprType((Node *) tle->expr),
-												 exprTypmod((Node *) tle->expr), exprCollation((Node *) tle->expr), 0));
+												 exprTypmod((Node *) tle->expr),
+												 exprCollation((Node *) tle->expr), 0));
 		}
 	}
 	return result;
@@ -479,7 +491,8 @@ rf_place_select(RfSelect *select, Index relid)
 	if (select->left == NULL)
 		return place_alone(select, relid);
 	if (rf_exchange_strategy == RF_STRATEGY_PULL ||
-		!(select->computed ? place_computed(select, &place, &sending) : place_select(select, &place)))
+		!(select->computed ? place_computed(select, &place, &sending) :
+		  place_select(select, &place)))
 		return NULL;
 	fragment = palloc0(sizeof(RfFragment));
 	fragment->computed = select->computed;

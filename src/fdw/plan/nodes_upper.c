@@ -4,9 +4,9 @@
  *
  * A group, a partition or a set of equal rows that lies on one node can be dealt with there, as
  * upper.c does it for a single node. It does so if the keys that place the rows are among what they
- * are grouped by, or after the rows have moved to where that says. Otherwise each node does its part
- * and the coordinator finishes it: it combines transition states, drops duplicates, merges what the
- * nodes have sorted, and counts to the limit.
+ * are grouped by, or after the rows have moved to where that says. Otherwise each node does its
+ * part and the coordinator finishes it: it combines transition states, drops duplicates, merges
+ * what the nodes have sorted, and counts to the limit.
  */
 #include "postgres.h"
 
@@ -65,14 +65,17 @@ gathering_exprs(PlannerInfo *root, UpperRelationKind stage)
 				ListCell   *ref;
 
 				foreach(ref, (List *) lfirst(lc))
-					set = lappend(set, get_sortgroupref_tle(lfirst_int(ref), root->processed_tlist)->expr);
+					set = lappend(set, get_sortgroupref_tle(lfirst_int(ref),
+															root->processed_tlist)
+								  ->expr);
 				exprs = lc == list_head(parse->groupingSets) ? set : list_intersection(exprs, set);
 			}
 			return exprs;
 		case UPPERREL_WINDOW:
 			foreach(lc, parse->windowClause)
 			{
-				List	   *partition = clause_exprs(root, lfirst_node(WindowClause, lc)->partitionClause);
+				List	   *partition = clause_exprs(
+													 root, lfirst_node(WindowClause, lc)->partitionClause);
 
 				exprs = lc == list_head(parse->windowClause) ? partition :
 					list_intersection(exprs, partition);
@@ -108,7 +111,7 @@ moving_keys(PlannerInfo *root, RelOptInfo *rel, List *exprs)
 
 		if (key != NULL && rf_is_shippable_expr(root, rel, key) &&
 			pull_var_clause((Node *) key, PVC_INCLUDE_AGGREGATES |
-										   PVC_INCLUDE_WINDOWFUNCS | PVC_INCLUDE_PLACEHOLDERS) != NIL)
+							PVC_INCLUDE_WINDOWFUNCS | PVC_INCLUDE_PLACEHOLDERS) != NIL)
 			keys = list_append_unique(keys, key);
 	}
 	return keys;
@@ -123,8 +126,9 @@ remember(RfChoices *choices, RfRelInfo *info, RelOptInfo *rel, RfRelInfo **best)
 }
 
 /*
- * Those of the expressions that rows are grouped by which windows, or DISTINCT, of the groups need: what is
- * brought together by these, need not be again, and groups cannot be moved. NIL: by all of them, or none.
+ * Those of the expressions that rows are grouped by which windows, or DISTINCT, of the groups need:
+ * what is brought together by these, need not be again, and groups cannot be moved. NIL: by all of
+ * them, or none.
  */
 static List *
 exprs_needed_above(PlannerInfo *root, UpperRelationKind stage, List *exprs)
@@ -159,11 +163,14 @@ move_by(PlannerInfo *root, RfRelInfo *below, List *keys)
  * moving its rows among the nodes, or to the compute nodes.
  */
 static List *
-whole_inputs(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input_rel, RfRelInfo *below, List *exprs)
+whole_inputs(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input_rel, RfRelInfo *below,
+			 List *exprs)
 {
 	List	   *above = exprs_needed_above(root, stage, exprs);
+
 	/* without aggregates it does not count how many rows are equal */
-	bool		only_different = (stage == UPPERREL_GROUP_AGG && !root->parse->hasAggs) || stage == UPPERREL_DISTINCT;
+	bool		only_different = (stage == UPPERREL_GROUP_AGG && !root->parse->hasAggs) ||
+		stage == UPPERREL_DISTINCT;
 	List	   *inputs = NIL;
 	List	   *keys;
 
@@ -172,7 +179,8 @@ whole_inputs(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input_rel, 
 	if (above != NIL && rf_placed_by(below, above))
 		above = NIL;
 	/* values computed below are not columns of a statement that can be moved */
-	if (below->scan != NULL || rf_exchange_strategy == RF_STRATEGY_PULL || !rf_can_move(root, below) ||
+	if (below->scan != NULL || rf_exchange_strategy == RF_STRATEGY_PULL ||
+		!rf_can_move(root, below) ||
 		(inputs != NIL && above == NIL && (below->fragment->computed || !rf_may_compute(below))))
 		return inputs;
 	input_rel->fdw_private = below;
@@ -180,7 +188,8 @@ whole_inputs(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input_rel, 
 	if (keys == NIL)
 		return inputs;
 	if (inputs == NIL)
-		inputs = list_make1(only_different ? rf_move_different(root, below, keys, below->fragment->computed) :
+		inputs = list_make1(only_different ?
+							rf_move_different(root, below, keys, below->fragment->computed) :
 							rf_move(root, below, keys, below->fragment->computed));
 	if (above != NIL && (above = moving_keys(root, input_rel, above)) != NIL)
 		inputs = lappend(inputs, move_by(root, below, above));
@@ -371,8 +380,8 @@ add_ordered_paths(PlannerInfo *root, RelOptInfo *input_rel, RelOptInfo *ordered_
 }
 
 /*
- * Each node gives as many rows as there may be, and the coordinator counts. It would lock as many, too: where rows
- * are locked one node has to have them all.
+ * Each node gives as many rows as there may be, and the coordinator counts. It would lock as many,
+ * too: where rows are locked one node has to have them all.
  */
 static void
 add_limit_paths(PlannerInfo *root, RelOptInfo *input_rel, RelOptInfo *final_rel,
@@ -408,8 +417,8 @@ add_limit_paths(PlannerInfo *root, RelOptInfo *input_rel, RelOptInfo *final_rel,
 			continue;
 		rf_estimate(root, rel, NIL, pathkeys, extra, &est);
 		target = rf_upper_target(root, UPPERREL_FINAL, rel, &est);
-		path = (Path *) rf_create_foreign_upper_path(root, rf_scanned_rel(rel), target,
-													 est.rows, est.startup_cost, est.total_cost, pathkeys,
+		path = (Path *) rf_create_foreign_upper_path(root, rf_scanned_rel(rel), target, est.rows,
+													 est.startup_cost, est.total_cost, pathkeys,
 													 rf_path_private(info, RF_PATH_LIMIT));
 		if (!everywhere)
 			path = (Path *) create_limit_path(root, final_rel, path, parse->limitOffset,

@@ -67,8 +67,8 @@ useful_orders(PlannerInfo *root, RelOptInfo *rel)
 
 /*
  * The rows of several nodes, each sorted by these pathkeys, are merged by columns that they have:
- * fills *keys as RF_NODES_MERGE says. columns: those of the scan tuple, NIL: the table's. False when
- * a pathkey is no such column.
+ * fills *keys as RF_NODES_MERGE says. columns: those of the scan tuple, NIL: the table's. False
+ * when a pathkey is no such column.
  */
 bool
 rf_merge_keys(PlannerInfo *root, RelOptInfo *rel, List *columns, List *pathkeys, List **keys)
@@ -100,7 +100,8 @@ rf_merge_keys(PlannerInfo *root, RelOptInfo *rel, List *columns, List *pathkeys,
 				attno = lfirst_node(TargetEntry, column)->resno;
 		}
 		if (columns == NIL && IsA(expr, Var) && ((Var *) expr)->varattno > 0 &&
-			bms_is_member(((Var *) expr)->varattno - FirstLowInvalidHeapAttributeNumber, info->attrs_used))
+			bms_is_member(((Var *) expr)->varattno - FirstLowInvalidHeapAttributeNumber,
+						  info->attrs_used))
 			attno = ((Var *) expr)->varattno;
 		if (attno == 0)
 			return false;
@@ -147,8 +148,8 @@ rf_add_sorted_paths(PlannerInfo *root, RelOptInfo *rel, Path *local_join, List *
 		}
 		else
 			path = rf_create_foreignscan_path(root, rel, NULL, est.rows, est.startup_cost,
-											  est.total_cost + rf_lock_cost(root, rel), pathkeys, rel->lateral_relids,
-											  NULL, NIL);
+											  est.total_cost + rf_lock_cost(root, rel), pathkeys,
+											  rel->lateral_relids, NULL, NIL);
 		rf_add_path(root, rel, (Path *) path);
 	}
 }

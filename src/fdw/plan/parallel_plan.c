@@ -1,6 +1,7 @@
 /*
  * parallel_plan.c
- *		When a scan, a pushed join or a pushed aggregate may be read by parallel workers, and the path
+ *		When a scan, a pushed join or a pushed aggregate may be read by parallel workers, and the
+ *		path
  *		for it.
  *
  * What it gains: rows are decoded, filtered, joined and aggregated here by several processes. What
@@ -98,14 +99,15 @@ query_reads_from(Node *node, List *servers)
 		return rte->rtekind == RTE_RELATION && table_is_on(rte->relid, rte->relkind, servers);
 	}
 	if (IsA(node, Query))
-		return query_tree_walker((Query *) node, query_reads_from, servers, QTW_EXAMINE_RTES_BEFORE);
+		return query_tree_walker((Query *) node, query_reads_from, servers,
+								 QTW_EXAMINE_RTES_BEFORE);
 	return expression_tree_walker(node, query_reads_from, servers);
 }
 
 /*
  * Does the query of this planner read from one of the servers other than for `relids`? *unplanned
- * counts subqueries that do and are not planned, or just being planned. *streams: of all other foreign
- * tables.
+ * counts subqueries that do and are not planned, or just being planned. *streams: of all other
+ * foreign tables.
  */
 static bool
 others_read_from(PlannerInfo *root, Relids relids, List *servers, int *unplanned, int *streams)
@@ -126,7 +128,8 @@ others_read_from(PlannerInfo *root, Relids relids, List *servers, int *unplanned
 		{
 			if (table_is_on(rte->relid, rte->relkind, servers))
 				return true;
-			*streams += list_length(servers_of(GetForeignServer(GetForeignServerIdByRelId(rte->relid))));
+			*streams += list_length(
+									servers_of(GetForeignServer(GetForeignServerIdByRelId(rte->relid))));
 		}
 		else if (rte->rtekind == RTE_SUBQUERY && rel != NULL && rel->subroot != NULL)
 		{
@@ -219,7 +222,8 @@ rf_add_partial_path(PlannerInfo *root, RelOptInfo *rel, Relids relids, PathTarge
 										   NIL, NULL, fdw_restrictinfo, rf_path_private(info, 0));
 	else
 		path = rf_create_foreignscan_path(root, rel, target, est.rows, est.startup_cost,
-										  est.total_cost, NIL, NULL, NULL, rf_path_private(info, 0));
+										  est.total_cost, NIL, NULL, NULL,
+										  rf_path_private(info, 0));
 	path->path.parallel_safe = true;
 	path->path.parallel_aware = true;
 	path->path.parallel_workers = workers;

@@ -177,7 +177,8 @@ rf_add_finalize_paths(PlannerInfo *root, RelOptInfo *grouped_rel, Path *partial,
 	if ((extra->flags & GROUPING_CAN_USE_SORT) != 0)
 	{
 		if (!pathkeys_contained_in(root->group_pathkeys, partial->pathkeys))
-			partial = (Path *) create_sort_path(root, grouped_rel, partial, root->group_pathkeys, -1);
+			partial = (Path *) create_sort_path(root, grouped_rel, partial, root->group_pathkeys,
+												-1);
 		rf_add_path(root, grouped_rel, (Path *)
 					create_agg_path(root, grouped_rel, partial, grouped_rel->reltarget, AGG_SORTED,
 									AGGSPLIT_FINAL_DESERIAL, clause, having, &costs, groups));
@@ -205,7 +206,8 @@ typedef struct AppendContext
 	bool		partitioned;	/* the whole is a partitioned table */
 } AppendContext;
 
-static bool append_partial_paths(PlannerInfo *root, RelOptInfo *rel, PathTarget *target, AppendContext *cxt);
+static bool append_partial_paths(PlannerInfo *root, RelOptInfo *rel, PathTarget *target,
+								 AppendContext *cxt);
 
 static bool
 append_partial_child(PlannerInfo *root, RelOptInfo *child, PathTarget *target, AppendContext *cxt)
@@ -235,7 +237,10 @@ local_partial_path(PlannerInfo *root, RelOptInfo *child, PathTarget *target, App
 										NIL, NIL, &costs, 1);
 	if (clause == NIL || (cxt->extra->flags & GROUPING_CAN_USE_HASH) == 0)
 		return NULL;
-	groups = estimate_num_groups(root, get_sortgrouplist_exprs(clause, make_tlist_from_pathtarget(target)),
+	groups = estimate_num_groups(
+								 root,
+								 get_sortgrouplist_exprs(clause,
+														 make_tlist_from_pathtarget(target)),
 								 path->rows, NULL, NULL);
 	return (Path *) create_agg_path(root, rel, path, target, AGG_HASHED, AGGSPLIT_INITIAL_SERIAL,
 									clause, NIL, &costs, groups);
@@ -310,7 +315,8 @@ rf_group_over_append(PlannerInfo *root, RelOptInfo *input_rel, RelOptInfo *group
 		return;
 	foreach(lc, cxt.paths)
 		rows += ((Path *) lfirst(lc))->rows;
-	rf_add_finalize_paths(root, grouped_rel, (Path *)
-						  create_append_path(root, partial_rel(input_rel, target), cxt.paths, NIL, NIL, NULL,
-											 0, false, rows), extra);
+	rf_add_finalize_paths(root, grouped_rel,
+						  (Path *) create_append_path(root, partial_rel(input_rel, target),
+													  cxt.paths, NIL, NIL, NULL, 0, false, rows),
+						  extra);
 }

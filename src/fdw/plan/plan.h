@@ -21,9 +21,9 @@
 #include "fdw/deparse/statement.h"
 
 /*
- * The memory that lives as long as the relation. What a base relation keeps has to be allocated there, as joins are
- * planned in memory that may go before it does: GEQO clears all of an attempt's, with the joins that it has built, and
- * nothing that stays may point to those.
+ * The memory that lives as long as the relation. What a base relation keeps has to be allocated
+ * there, as joins are planned in memory that may go before it does: GEQO clears all of an
+ * attempt's, with the joins that it has built, and nothing that stays may point to those.
  */
 static inline MemoryContext
 rf_memory_of(RelOptInfo *rel)
@@ -44,18 +44,25 @@ extern bool rf_rows_may_be_rechecked(PlannerInfo *root);
 extern bool rf_row_is_wanted(PlannerInfo *root, Index relid);
 
 /*
- * Rows that are locked when they are returned (late_locks.c): finds the tables concerned, in all parts of a query
- * that is not planned yet. rf_identify_locked_rows: LockRows gets (ctid, RF_ROW_TABLE, RF_ROW_PART) of the
- * relation's rows, if it is such a table. Call it before its columns are looked at.
+ * Rows that are locked when they are returned (late_locks.c): finds the tables concerned, in all
+ * parts of a query that is not planned yet. rf_identify_locked_rows: LockRows gets (ctid,
+ * RF_ROW_TABLE, RF_ROW_PART) of the relation's rows, if it is such a table. Call it before its
+ * columns are looked at.
  */
 extern void rf_mark_late_locks(Query *query);
 extern bool rf_is_locked_late(PlannerInfo *root, RelOptInfo *rel);
 extern void rf_identify_locked_rows(PlannerInfo *root, RelOptInfo *rel);
 
-/* UPDATE or DELETE writes the relation: they look for rows by ctid, so these must stay where they are. */
+/*
+ * UPDATE or DELETE writes the relation: they look for rows by ctid, so these must stay where they
+ * are.
+ */
 extern bool rf_is_written(PlannerInfo *root, Index relid);
 
-/* What it costs others that a scan of the target of UPDATE or DELETE locks its rows; 0: of another relation. */
+/*
+ * What it costs others that a scan of the target of UPDATE or DELETE locks its rows; 0: of another
+ * relation.
+ */
 extern Cost rf_lock_cost(PlannerInfo *root, RelOptInfo *rel);
 
 extern RowMarkType rdmaGetForeignRowMarkType(RangeTblEntry *rte, LockClauseStrength strength);
@@ -92,7 +99,10 @@ rf_path_info(ForeignPath *path)
 						  linitial(path->fdw_private));
 }
 
-/* A table's own statement, also where it is a table of another server to the query; NULL: it has none. */
+/*
+ * A table's own statement, also where it is a table of another server to the query; NULL: it has
+ * none.
+ */
 static inline RfRelInfo *
 rf_own_statement(RelOptInfo *rel)
 {
@@ -113,13 +123,15 @@ rf_path_has_limit(ForeignPath *path)
 	return path->fdw_private != NIL && (intVal(lsecond(path->fdw_private)) & RF_PATH_LIMIT) != 0;
 }
 
-extern bool rf_merge_keys(PlannerInfo *root, RelOptInfo *rel, List *columns, List *pathkeys, List **keys);
+extern bool rf_merge_keys(PlannerInfo *root, RelOptInfo *rel, List *columns, List *pathkeys,
+						  List **keys);
 
 /*
  * Adds paths of a base or join relation that are sorted on the data node, where that may help.
  * local_join: for joins whose rows may be rechecked, see join.c; else NULL.
  */
-extern void rf_add_sorted_paths(PlannerInfo *root, RelOptInfo *rel, Path *local_join, List *fdw_restrictinfo);
+extern void rf_add_sorted_paths(PlannerInfo *root, RelOptInfo *rel, Path *local_join,
+								List *fdw_restrictinfo);
 
 /*
  * Sets costs that no option gives: the defaults, or those of the network's round trip and
@@ -137,8 +149,8 @@ typedef struct RfEstimate
 } RfEstimate;
 
 /*
- * Rows, width and costs of scanning rel, with these pushed join conditions (base relations only), in
- * this order and with the query's LIMIT (NULL: without).
+ * Rows, width and costs of scanning rel, with these pushed join conditions (base relations only),
+ * in this order and with the query's LIMIT (NULL: without).
  */
 extern void rf_estimate(PlannerInfo *root, RelOptInfo *rel, List *join_conds, List *pathkeys,
 						const FinalPathExtraData *limit, RfEstimate *est);
@@ -164,13 +176,15 @@ extern void rf_estimate_rel(PlannerInfo *root, RelOptInfo *rel);
  */
 
 /* The columns: grouping columns, and aggregates (also those in HAVING) as partial ones. */
-extern PathTarget *rf_partial_grouping_target(PlannerInfo *root, PathTarget *grouping_target, Node *having);
+extern PathTarget *rf_partial_grouping_target(PlannerInfo *root, PathTarget *grouping_target,
+											  Node *having);
 
 /*
  * A relation with the target's columns, with one path, a ForeignPath; NULL when input_rel is not
  * ours or its data node cannot compute them. extra belongs to the stage.
  */
-extern RelOptInfo *rf_partial_grouped_rel(PlannerInfo *root, RelOptInfo *input_rel, PathTarget *target, void *extra);
+extern RelOptInfo *rf_partial_grouped_rel(PlannerInfo *root, RelOptInfo *input_rel,
+										  PathTarget *target, void *extra);
 
 /* Adds Finalize Aggregate over the path, by hashing and by sorting, with HAVING. */
 extern void rf_add_finalize_paths(PlannerInfo *root, RelOptInfo *grouped_rel, Path *partial,
@@ -183,12 +197,15 @@ extern void rf_add_finalize_paths(PlannerInfo *root, RelOptInfo *grouped_rel, Pa
 extern void rf_group_over_append(PlannerInfo *root, RelOptInfo *input_rel, RelOptInfo *grouped_rel,
 								 GroupPathExtraData *extra);
 
-/* Statements are planned in the form that is cheapest: correlated sub-selects as joins, grouping sets in two steps. */
+/*
+ * Statements are planned in the form that is cheapest: correlated sub-selects as joins, grouping
+ * sets in two steps.
+ */
 extern void rf_forms_install_hook(void);
 
 /*
- * Lets foreign scans that would run for each row of another plan run for many at once (lookahead_plan.c). The number of
- * scans planned so far that could.
+ * Lets foreign scans that would run for each row of another plan run for many at once
+ * (lookahead_plan.c). The number of scans planned so far that could.
  */
 extern void rf_lookahead_install_hook(void);
 extern uint64 rf_batch_statements;
@@ -212,13 +229,15 @@ extern void rf_set_operation_paths(PlannerInfo *root, RelOptInfo *rel);
 extern RelOptInfo *rf_scanned_rel(RelOptInfo *rel);
 
 /* A path of a base relation that a SELECT replaces. */
-extern Path *rf_create_select_path(PlannerInfo *root, RelOptInfo *rel, RfEstimate *est, List *pathkeys);
+extern Path *rf_create_select_path(PlannerInfo *root, RelOptInfo *rel, RfEstimate *est,
+								   List *pathkeys);
 
 /*
  * The SELECT of these columns from a statement; rel is the relation of the statement. NULL: the
  * data node cannot compute them.
  */
-extern RfSelect *rf_make_select(PlannerInfo *root, RelOptInfo *rel, List *tlist, List *pathkeys, bool limit);
+extern RfSelect *rf_make_select(PlannerInfo *root, RelOptInfo *rel, List *tlist, List *pathkeys,
+								bool limit);
 
 /* NULL if one of them is NULL, or if they cannot be in one statement. */
 extern RfSelect *rf_combine_selects(SetOperation op, bool all, RfSelect *left, RfSelect *right);
@@ -233,24 +252,27 @@ extern bool rf_wanted_columns(PlannerInfo *root, RelOptInfo *rel, List *more, Li
 extern void rf_place_partitioned_tables(PlannerInfo *root);
 
 /*
- * Tables of servers whose nodes, or which themselves, are among those of another server that the query reads, as
- * tables of that one (nodes_common.c); when all base relations have their paths.
+ * Tables of servers whose nodes, or which themselves, are among those of another server that the
+ * query reads, as tables of that one (nodes_common.c); when all base relations have their paths.
  */
 extern void rf_place_tables_of_nodes(PlannerInfo *root);
 
-/* Of a table that becomes one of another server: paths that there are run the statement that there was. */
+/*
+ * Of a table that becomes one of another server: paths that there are run the statement that there
+ * was.
+ */
 extern void rf_keep_statement(List *paths, RfRelInfo *info);
 
 /*
- * Relations of few rows that are here, as tables of the server that most of the query's come from (local_rows.c);
- * when all base relations have their paths.
+ * Relations of few rows that are here, as tables of the server that most of the query's come from
+ * (local_rows.c); when all base relations have their paths.
  */
 extern void rf_place_local_rows(PlannerInfo *root);
 
 /*
- * add_path() of a path that runs a statement, maybe with sorting, grouping or a limit above it. One that gets local
- * rows becomes the custom path which reads them (local_rows_paths.c), and is left out if there is no other path for
- * the same, or that costs about the same.
+ * add_path() of a path that runs a statement, maybe with sorting, grouping or a limit above it. One
+ * that gets local rows becomes the custom path which reads them (local_rows_paths.c), and is left
+ * out if there is no other path for the same, or that costs about the same.
  */
 extern void rf_add_path(PlannerInfo *root, RelOptInfo *rel, Path *path);
 
@@ -279,8 +301,8 @@ rf_are_among(List *nodes, List *others)
 }
 
 /*
- * The plan reads these subqueries through the statement: it has no plan for them. Except for these, RelOptInfos, which
- * another part of it scans, too.
+ * The plan reads these subqueries through the statement: it has no plan for them. Except for these,
+ * RelOptInfos, which another part of it scans, too.
  */
 extern void rf_subqueries_are_remote(RfRelInfo *info, List *planned);
 
@@ -303,7 +325,10 @@ extern void rdmaGetForeignUpperPaths(PlannerInfo *root, UpperRelationKind stage,
 extern void rf_key_join_paths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outerrel,
 							  RelOptInfo *innerrel, JoinType jointype, JoinPathExtraData *extra);
 
-/* Did the statement say ONLY of this foreign table, whose server has nodes? row_names.c has noted it. */
+/*
+ * Did the statement say ONLY of this foreign table, whose server has nodes? row_names.c has noted
+ * it.
+ */
 static inline bool
 rf_says_only(const RangeTblEntry *rte)
 {
@@ -323,18 +348,24 @@ rf_make_join_notes(void)
 }
 
 /*
- * For EXPLAIN (VERBOSE): why a data node does not join these two, or the first with the second; reason NULL: it
- * can. rf_joined_here() gives the lines, Strings.
+ * For EXPLAIN (VERBOSE): why a data node does not join these two, or the first with the second;
+ * reason NULL: it can. rf_joined_here() gives the lines, Strings.
  */
 extern void rf_note_join(RelOptInfo *outerrel, RelOptInfo *innerrel, const char *reason);
 extern void rf_note_join_of(RelOptInfo *rel, RelOptInfo *other, const char *reason);
 extern List *rf_joined_here(PlannerInfo *root, RfRelInfo *info);
 
-/* Why a statement cannot be joined with a relation that is not on its server; NULL: nobody expects that it can. */
+/*
+ * Why a statement cannot be joined with a relation that is not on its server; NULL: nobody expects
+ * that it can.
+ */
 extern const char *rf_why_apart(PlannerInfo *root, RelOptInfo *rel, RelOptInfo *other);
 
-/* Notes joins with what is no statement of the same server, for which core does not ask a wrapper. */
-extern void rf_note_unasked_join(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outerrel, RelOptInfo *innerrel);
+/*
+ * Notes joins with what is no statement of the same server, for which core does not ask a wrapper.
+ */
+extern void rf_note_unasked_join(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outerrel,
+								 RelOptInfo *innerrel);
 
 extern bool rdmaIsForeignScanParallelSafe(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte);
 
@@ -358,7 +389,8 @@ extern bool rf_is_our_scan(ForeignScan *plan);
 /* statements that write */
 extern void rdmaAddForeignUpdateTargets(PlannerInfo *root, Index rtindex, RangeTblEntry *target_rte,
 										Relation target_relation);
-extern List *rdmaPlanForeignModify(PlannerInfo *root, ModifyTable *plan, Index resultRelation, int subplan_index);
+extern List *rdmaPlanForeignModify(PlannerInfo *root, ModifyTable *plan, Index resultRelation,
+								   int subplan_index);
 extern int	rdmaIsForeignRelUpdatable(Relation rel);
 
 /* insert_direct_plan.c: the same for INSERT ... SELECT, whose only target that is */
@@ -366,7 +398,8 @@ extern bool rf_plan_direct_insert(PlannerInfo *root, ModifyTable *plan, Index ta
 
 /* The strategies of a fragment as one text. */
 extern char *rf_join_strategies(List *names);
-extern bool rdmaPlanDirectModify(PlannerInfo *root, ModifyTable *plan, Index resultRelation, int subplan_index);
+extern bool rdmaPlanDirectModify(PlannerInfo *root, ModifyTable *plan, Index resultRelation,
+								 int subplan_index);
 
 /* The parts of a statement that writes single rows. */
 typedef struct RfRowWrite
@@ -381,8 +414,8 @@ typedef struct RfRowWrite
 
 /* The remote INSERT; *retrieved_attrs: the columns of its RETURNING, in order. */
 extern char *rf_insert_sql(const RfRowWrite *write, bool do_nothing, List **retrieved_attrs);
-extern void rf_append_returning(StringInfo buf, Relation rel, Index rti, bool whole_row, List *check_options,
-								List *returning, List **retrieved_attrs);
+extern void rf_append_returning(StringInfo buf, Relation rel, Index rti, bool whole_row,
+								List *check_options, List *returning, List **retrieved_attrs);
 
 /*
  * Is the table a partition, and is one of these columns in its bounds? Core does not move rows out
@@ -397,8 +430,8 @@ extern bool rf_writes_partition_key(Relation rel, List *target_attrs);
 extern void rf_key_junk_name(Oid relid, int key, char *name);
 
 /*
- * Does the UPDATE of the relation assign a column of the key by which its rows are distributed? distribution: NULL
- * where the server has no nodes.
+ * Does the UPDATE of the relation assign a column of the key by which its rows are distributed?
+ * distribution: NULL where the server has no nodes.
  */
 extern bool rf_assigns_key(PlannerInfo *root, Index rti, const RfDistribution *distribution);
 
@@ -415,7 +448,10 @@ rf_may_compute(const RfRelInfo *info)
 	return info->compute != NIL && rf_compute_nodes != RF_COMPUTE_OFF;
 }
 
-/* Does the hash of a key name the same node with the buckets of either's server? Both servers have nodes. */
+/*
+ * Does the hash of a key name the same node with the buckets of either's server? Both servers have
+ * nodes.
+ */
 extern bool rf_have_same_buckets(const RfRelInfo *a, const RfRelInfo *b);
 
 /* Do both layouts have rows with equal keys in the same place? */
@@ -446,8 +482,9 @@ extern bool rf_is_no_choice(RfChoices *choices, RfFragment *fragment, Cost least
 extern bool rf_has_flows(const RfRelInfo *info);
 
 /*
- * From unique_key.c: tells the core what joins by unique keys of several columns of this table give. After its
- * equivalence classes and the size of the table are known, and before any join is built.
+ * From unique_key.c: tells the core what joins by unique keys of several columns of this table
+ * give. After its equivalence classes and the size of the table are known, and before any join is
+ * built.
  */
 extern void rf_note_unique_keys(PlannerInfo *root, RfRelInfo *info);
 
@@ -500,7 +537,10 @@ extern List *rf_prune_nodes(RfRelInfo *info, List **exprs);
  */
 extern RfRelInfo *rf_move(PlannerInfo *root, RfRelInfo *info, List *keys, bool computed);
 
-/* The same where only different rows count: if it costs less each node sends rows that are equal once. */
+/*
+ * The same where only different rows count: if it costs less each node sends rows that are equal
+ * once.
+ */
 extern RfRelInfo *rf_move_different(PlannerInfo *root, RfRelInfo *info, List *keys, bool computed);
 
 /* The statement of its rows without those of a node that are equal, whose columns these are. */
@@ -515,12 +555,16 @@ extern bool rf_equal_is_same(Oid type, Oid collation);
  */
 extern void rf_estimate_move(RfRelInfo *move);
 
-/* nodes_filter.c: the part of a side's rows that have partners in the other one, by these equalities alone */
-extern double rf_survivors(PlannerInfo *root, RelOptInfo *side, RelOptInfo *other, List *equalities);
+/*
+ * nodes_filter.c: the part of a side's rows that have partners in the other one, by these
+ * equalities alone
+ */
+extern double rf_survivors(PlannerInfo *root, RelOptInfo *side, RelOptInfo *other,
+						   List *equalities);
 
 /*
- * Can the moved rows be filtered by `other`, which move, too, and would that pay if none had partners there? Filters go
- * the way of rows, so each node must have some.
+ * Can the moved rows be filtered by `other`, which move, too, and would that pay if none had
+ * partners there? Filters go the way of rows, so each node must have some.
  */
 extern bool rf_can_filter(const RfRelInfo *move, const RfRelInfo *other);
 
@@ -528,22 +572,30 @@ extern bool rf_can_filter(const RfRelInfo *move, const RfRelInfo *other);
 extern bool rf_filter_may_pay(const RfRelInfo *move, const RfRelInfo *filter);
 
 /*
- * The moved rows, which can be filtered, as they cost when only those move that have partners, this part of them.
+ * The moved rows, which can be filtered, as they cost when only those move that have partners, this
+ * part of them.
  * NULL: it does not pay.
  */
 extern RfRelInfo *rf_filtered_move(RfRelInfo *move, RfRelInfo *other, double survivors);
 
-/* Lets the rows be what others are filtered by: these move for that, but not where they are in place. */
+/*
+ * Lets the rows be what others are filtered by: these move for that, but not where they are in
+ * place.
+ */
 extern void rf_note_rows(RfRelInfo *move);
 
 /*
- * The inner side, which is where the outer one is, of a join that needs no rows without partners, as it costs when it
- * is a sub-select whose rows move before it groups them, and only those do that have partners in the moved rows that
- * the outer side comes from. If there are none *outer becomes such. NULL: it is not, or it does not pay.
+ * The inner side, which is where the outer one is, of a join that needs no rows without partners,
+ * as it costs when it is a sub-select whose rows move before it groups them, and only those do that
+ * have partners in the moved rows that the outer side comes from. If there are none *outer becomes
+ * such. NULL: it is not, or it does not pay.
  */
-extern RfRelInfo *rf_filtered_select(PlannerInfo *root, RfRelInfo **outer, RfRelInfo *inner, List *equalities);
+extern RfRelInfo *rf_filtered_select(PlannerInfo *root, RfRelInfo **outer, RfRelInfo *inner,
+									 List *equalities);
 
-/* Rows of an exchange that come to one node and can be told apart by a filter; see node_filter.c. */
+/*
+ * Rows of an exchange that come to one node and can be told apart by a filter; see node_filter.c.
+ */
 #define RF_FILTER_ROWS(nodes)	(8e6 / Max(nodes, 8))
 extern Cost rf_nodes_cost(const RfRelInfo *info);
 
@@ -591,7 +643,8 @@ extern RfRelInfo *rf_build_upper(PlannerInfo *root, UpperRelationKind stage, Rel
 extern void rf_set_ordered(RelOptInfo *ordered_rel, RelOptInfo *input_rel);
 
 /* What the stage gives; *est gets the costs of sub-plans among it, which run here for each row. */
-extern PathTarget *rf_upper_target(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *rel, RfEstimate *est);
+extern PathTarget *rf_upper_target(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *rel,
+								   RfEstimate *est);
 extern bool rf_limit_is_shippable(PlannerInfo *root, RelOptInfo *rel, FinalPathExtraData *extra);
 
 #endif

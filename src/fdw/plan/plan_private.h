@@ -26,11 +26,12 @@ typedef enum RfScanPrivateIndex
 {
 	/* String: the complete remote statement, for a session with search_path = pg_catalog */
 	RF_SCAN_SQL,
+
 	/*
 	 * IntList: for every remote output column, in order, the attribute number here that it fills
-	 * (ctid is SelfItemPointerAttributeNumber; the remote tableoid is TableOidAttributeNumber, which fills
-	 * RF_ROW_TABLE). Attributes not listed are NULL. An empty list means
-	 * rows without columns: only their number matters.
+	 * (ctid is SelfItemPointerAttributeNumber; the remote tableoid is TableOidAttributeNumber,
+	 * which fills RF_ROW_TABLE). Attributes not listed are NULL. An empty list means rows without
+	 * columns: only their number matters.
 	 */
 	RF_SCAN_ATTRS,
 	/* OidList: type of each remote parameter; the data node gets their names */
@@ -43,6 +44,7 @@ typedef enum RfScanPrivateIndex
 	RF_SCAN_LOCKS_ROWS,
 	/* String: the remote relation's name, for error context */
 	RF_SCAN_RELATION,
+
 	/*
 	 * OidList: for every remote output column the deserial function that its values, states of an
 	 * aggregate, will go through; InvalidOid for others.  Empty: there are none.
@@ -56,23 +58,26 @@ typedef enum RfScanPrivateIndex
 	RF_SCAN_USER,
 	/* Boolean: set operations, whose columns belong to no relation of the planner */
 	RF_SCAN_SET_OPERATION,
+
 	/*
-	 * List: NIL, or below a key join the statement for all rows (String). RF_SCAN_SQL then asks for
-	 * those whose keys are in an array, its last parameter, which the join sets.
+	 * List: NIL, or below a key join the statement for all rows (String). RF_SCAN_SQL then asks
+	 * for those whose keys are in an array, its last parameter, which the join sets.
 	 */
 	RF_SCAN_ALL_SQL,
 	/* List of Strings, for EXPLAIN: which joins are done here, and why */
 	RF_SCAN_JOINED_HERE,
+
 	/*
-	 * List of IntLists, of each remote parameter that is a column of local rows: its place, and its number, which
-	 * RF_LOCAL_PARAM made. Their node sets them.
+	 * List of IntLists, of each remote parameter that is a column of local rows: its place, and
+	 * its number, which RF_LOCAL_PARAM made. Their node sets them.
 	 */
 	RF_SCAN_LOCAL,
 	/* List: NIL, or the statement for many values of the parameters (String), see lookahead_plan.c */
 	RF_SCAN_BATCH,
+
 	/*
-	 * String: how rows are locked one by one when they are returned, as in the query: "FOR UPDATE SKIP LOCKED", see
-	 * late_locks.c. Empty: they are not.
+	 * String: how rows are locked one by one when they are returned, as in the query: "FOR UPDATE
+	 * SKIP LOCKED", see late_locks.c. Empty: they are not.
 	 */
 	RF_SCAN_LATE_LOCK,
 	RF_SCAN_NPRIVATE
@@ -85,6 +90,7 @@ typedef enum RfScanNodesIndex
 	RF_NODES_SERVERS,
 	/* IntList: places in that list of those that run the statement */
 	RF_NODES_PLACES,
+
 	/*
 	 * List of the statement's exchanges, number = place + 1: each list_make3(String kind,
 	 * "repartition" or "replicate"; Float: rows that move; String: its description in EXPLAIN; two
@@ -92,16 +98,18 @@ typedef enum RfScanNodesIndex
 	 * its rows).
 	 */
 	RF_NODES_EXCHANGES,
+
 	/*
 	 * List of the keys by which every node's rows are sorted, for merging; NIL: in any order. Each
 	 * list_make2(IntList: attribute of the scan tuple, nulls first; OidList: sort operator,
 	 * collation)
 	 */
 	RF_NODES_MERGE,
+
 	/*
 	 * IntList: places in ForeignScan.fdw_exprs of the values that all distribution keys have, in
-	 * order, coerced to the keys' types: only the node given by their hash runs the statement. NIL:
-	 * all nodes run it. They may follow the values of the remote parameters or be among them.
+	 * order, coerced to the keys' types: only the node given by their hash runs the statement.
+	 * NIL: all nodes run it. They may follow the values of the remote parameters or be among them.
 	 */
 	RF_NODES_PRUNE,
 	/* OidList: types, then collations of the distribution keys; NIL with RF_NODES_PRUNE */
@@ -110,7 +118,11 @@ typedef enum RfScanNodesIndex
 	RF_NODES_STRATEGY,
 	/* NIL: the nodes that store the rows also join them; else see RfScanComputeIndex */
 	RF_NODES_COMPUTE,
-	/* List of Strings, by place: where nodes have different tables; NIL: all run the same statement */
+
+	/*
+	 * List of Strings, by place: where nodes have different tables; NIL: all run the same
+	 * statement
+	 */
 	RF_NODES_SQL,
 	/* Boolean: any of the servers can run the statement, RF_NODES_PLACES has the first */
 	RF_NODES_ANY,
@@ -134,8 +146,9 @@ typedef enum RfScanComputeIndex
 } RfScanComputeIndex;
 
 /*
- * Columns of a row that is locked when it is returned (late_locks.c), for which system columns without a meaning
- * for remote rows are used: the OID of the table on the node, and the number of the scan's part that it came from.
+ * Columns of a row that is locked when it is returned (late_locks.c), for which system columns
+ * without a meaning for remote rows are used: the OID of the table on the node, and the number of
+ * the scan's part that it came from.
  */
 #define RF_ROW_TABLE	MaxTransactionIdAttributeNumber
 #define RF_ROW_PART		MinCommandIdAttributeNumber
@@ -162,8 +175,9 @@ rf_scan_param_types(ForeignScan *plan)
 static inline List *
 rf_fetch_options_list(const RfFetchOptions *fetch)
 {
-	List	   *values = list_make5_int(fetch->fetch_size, fetch->receive_buffers, fetch->receive_buffer_size,
-										fetch->inline_limit, fetch->read_in_place);
+	List	   *values = list_make5_int(fetch->fetch_size, fetch->receive_buffers,
+										fetch->receive_buffer_size, fetch->inline_limit,
+										fetch->read_in_place);
 
 	values = lappend_int(values, fetch->async_capable);
 	values = lappend_int(values, fetch->accept_pages);
@@ -285,11 +299,15 @@ rf_scan_late_lock(ForeignScan *plan)
 	return strVal(list_nth(plan->fdw_private, RF_SCAN_LATE_LOCK));
 }
 
-/* Servers any of which can run the statement; NIL: that is fixed, or the values of a key decide it. */
+/*
+ * Servers any of which can run the statement; NIL: that is fixed, or the values of a key decide it.
+ */
 static inline List *
 rf_scan_any(ForeignScan *plan)
 {
-	return boolVal(list_nth(rf_scan_nodes(plan), RF_NODES_ANY)) ? rf_scan_nodes_member(plan, RF_NODES_SERVERS) : NIL;
+	return boolVal(list_nth(rf_scan_nodes(plan), RF_NODES_ANY)) ?
+		rf_scan_nodes_member(plan, RF_NODES_SERVERS) :
+		NIL;
 }
 
 static inline const char *
@@ -305,7 +323,8 @@ typedef enum RfDirectPrivateIndex
 	RF_DIRECT_PARAM_TYPES,		/* OidList */
 	RF_DIRECT_RETRIEVED,		/* IntList: attributes returned by RETURNING, in order */
 	RF_DIRECT_SET_PROCESSED,	/* Boolean: its rows are part of the statement's count */
-	RF_DIRECT_KEYS,				/* as RF_NODES_KEYS: fdw_exprs has the keys' values behind the parameters */
+	RF_DIRECT_KEYS,				/* as RF_NODES_KEYS: fdw_exprs has the keys' values behind the
+								 * parameters */
 	RF_DIRECT_EXCHANGES,		/* as RF_NODES_EXCHANGES, of INSERT */
 	RF_DIRECT_FETCH,			/* as RF_SCAN_FETCH: for the buffers of these */
 	RF_DIRECT_STRATEGY			/* String: for EXPLAIN of INSERT over nodes; empty: none */
@@ -318,7 +337,8 @@ typedef enum RfDirectPrivateIndex
 /* Stands for the keys in a condition while a statement is made; no parameter of a plan has it. */
 #define RF_KEYS_PARAM		(-1)
 
-#define RF_KEYS_FIRST		64	/* rows whose keys are sent first where only the first rows may be wanted */
+#define RF_KEYS_FIRST		64	/* rows whose keys are sent first where only the first rows may be
+								 * wanted */
 #define RF_KEYS_GROWTH		8	/* each batch may have so many times the rows of the one before, */
 #define RF_KEYS_MAX			10000	/* but no more keys than this, */
 #define RF_KEYS_MAX_BYTES	(1024 * 1024)	/* and no more of their bytes */
@@ -386,9 +406,9 @@ rf_key_join_costs(CustomScan *plan)
 /* ---------- local rows ---------- */
 
 /*
- * CustomScan: custom_plans are the statement, with what is above it, the plan that runs instead if there
- * are too many rows, and those that give the rows. custom_private has an IntList for each of the
- * statement's RF_SCAN_LOCAL: which of the latter plans, and which of its columns, both from 0.
+ * CustomScan: custom_plans are the statement, with what is above it, the plan that runs instead if
+ * there are too many rows, and those that give the rows. custom_private has an IntList for each of
+ * the statement's RF_SCAN_LOCAL: which of the latter plans, and which of its columns, both from 0.
  */
 #define RF_LOCAL_ROWS_NAME	"Local Rows"
 
@@ -401,28 +421,31 @@ rf_key_join_costs(CustomScan *plan)
 /* ---------- lookahead (lookahead_plan.c) ---------- */
 
 /*
- * Reads rows ahead, and tells batched lookups the values that the parameters will have for them. CustomScan.custom_exprs:
- * those values, in terms of a row; custom_private: two IntLists, the parameters' numbers, and those of the lookups.
+ * Reads rows ahead, and tells batched lookups the values that the parameters will have for them.
+ * CustomScan.custom_exprs: those values, in terms of a row; custom_private: two IntLists, the
+ * parameters' numbers, and those of the lookups.
  */
 #define RF_LOOKAHEAD_NAME	"Lookahead"
 
 /*
- * Stands for a foreign scan with parameters, and has one below it with the statement for many values of these.
- * CustomScan.custom_exprs: the scan's; custom_private: see RfLookupPrivateIndex.
+ * Stands for a foreign scan with parameters, and has one below it with the statement for many
+ * values of these. CustomScan.custom_exprs: the scan's; custom_private: see RfLookupPrivateIndex.
  */
 #define RF_LOOKUP_NAME		"Batched Lookup"
 
 typedef enum RfLookupPrivateIndex
 {
 	RF_LOOKUP_NUMBER,			/* IntList: its number in the plan, and how many columns a row has */
+
 	/*
-	 * List of the keys by which the rows of several nodes are sorted, each behind the row's columns, in order: as in
-	 * RF_NODES_MERGE, but for the attribute, which is 0
+	 * List of the keys by which the rows of several nodes are sorted, each behind the row's
+	 * columns, in order: as in RF_NODES_MERGE, but for the attribute, which is 0
 	 */
 	RF_LOOKUP_SORT,
+
 	/*
-	 * NIL, or how the values tell the only node that has rows for them: RF_NODES_PRUNE, RF_NODES_KEYS, and an OidList of
-	 * the server
+	 * NIL, or how the values tell the only node that has rows for them: RF_NODES_PRUNE,
+	 * RF_NODES_KEYS, and an OidList of the server
 	 */
 	RF_LOOKUP_NODE,
 	RF_LOOKUP_NPRIVATE
@@ -435,7 +458,8 @@ typedef enum RfModifyPrivateIndex
 	RF_MODIFY_TARGETS,			/* IntList: written attributes */
 	RF_MODIFY_RETRIEVED,		/* IntList: attributes returned by RETURNING, in order */
 	RF_MODIFY_DO_NOTHING,		/* Boolean: ON CONFLICT DO NOTHING */
-	RF_MODIFY_MOVE,				/* List of String: the DELETE and INSERT of rows that move to another node; or NIL */
+	RF_MODIFY_MOVE,				/* List of String: the DELETE and INSERT of rows that move to
+								 * another node; or NIL */
 	RF_MODIFY_NPRIVATE
 } RfModifyPrivateIndex;
 

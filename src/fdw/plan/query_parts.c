@@ -1,6 +1,7 @@
 /*
  * query_parts.c
- *		Parts of a parsed query: what is in them, and small ones to build others from. Used where sub-selects
+ *		Parts of a parsed query: what is in them, and small ones to build others from. Used where
+ *		sub-selects
  *		become joins.
  */
 #include "postgres.h"
@@ -145,7 +146,8 @@ rf_relations_of(Node *part)
 	if (IsA(part, RangeTblRef))
 		return bms_make_singleton(((RangeTblRef *) part)->rtindex);
 	if (IsA(part, JoinExpr))
-		return bms_add_member(bms_union(rf_relations_of(((JoinExpr *) part)->larg), rf_relations_of(((JoinExpr *) part)->rarg)),
+		return bms_add_member(bms_union(rf_relations_of(((JoinExpr *) part)->larg),
+										rf_relations_of(((JoinExpr *) part)->rarg)),
 							  ((JoinExpr *) part)->rtindex);
 	foreach(lc, castNode(FromExpr, part)->fromlist)
 		relids = bms_add_members(relids, rf_relations_of(lfirst(lc)));

@@ -30,8 +30,8 @@ char *
 rf_local_name(RangeTblEntry *rte)
 {
 	const char *name = get_rel_name(rte->relid);
-	char	   *qualified = quote_qualified_identifier(get_namespace_name(get_rel_namespace(rte->relid)),
-													   name);
+	char	   *qualified = quote_qualified_identifier(
+													   get_namespace_name(get_rel_namespace(rte->relid)), name);
 
 	if (strcmp(rte->eref->aliasname, name) == 0)
 		return qualified;
@@ -125,8 +125,8 @@ has_conditional_sublink(Node *node, void *context)
 }
 
 /*
- * How many rows of the query around it a sub-select that depends on these is asked for at once (lookahead_plan.c), at
- * the least, so that they share a round trip: 1 if that may not be.
+ * How many rows of the query around it a sub-select that depends on these is asked for at once
+ * (lookahead_plan.c), at the least, so that they share a round trip: 1 if that may not be.
  */
 static double
 rows_at_once(PlannerInfo *root)
@@ -141,7 +141,8 @@ rows_at_once(PlannerInfo *root)
 	while (around != NULL && around->plan_params == NIL)
 		around = around->parent_root;
 	if (around == NULL || rf_lookahead_rows < ROWS_AT_ONCE ||
-		(top->parse->commandType != CMD_SELECT && top->parse->commandType != CMD_INSERT) || top->parse->rowMarks != NIL ||
+		(top->parse->commandType != CMD_SELECT && top->parse->commandType != CMD_INSERT) ||
+		top->parse->rowMarks != NIL ||
 		has_conditional_sublink((Node *) around->parse->targetList, &within) ||
 		has_conditional_sublink((Node *) around->parse->jointree, &within) ||
 		has_conditional_sublink(around->parse->havingQual, &within))
@@ -223,7 +224,8 @@ rf_merge_options(RfRelInfo *info, RfRelInfo *outer, RfRelInfo *inner)
 	info->opts.use_remote_estimate |= inner->opts.use_remote_estimate;
 	info->opts.fetch.async_capable = Max(outer->opts.fetch.async_capable,
 										 inner->opts.fetch.async_capable);
-	info->opts.parallel_scan = outer->opts.parallel_scan == 0 || inner->opts.parallel_scan == 0 ? 0 :
+	info->opts.parallel_scan = outer->opts.parallel_scan == 0 || inner->opts.parallel_scan == 0 ?
+		0 :
 		Max(outer->opts.parallel_scan, inner->opts.parallel_scan);
 	info->opts.fetch.read_in_place &= inner->opts.fetch.read_in_place;
 	info->opts.fetch.trusted &= inner->opts.fetch.trusted;
@@ -259,9 +261,9 @@ rf_scanned_rel(RelOptInfo *rel)
 Path *
 rf_create_select_path(PlannerInfo *root, RelOptInfo *rel, RfEstimate *est, List *pathkeys)
 {
-	ForeignPath *scan = rf_create_foreign_upper_path(root, rf_scanned_rel(rel), rel->reltarget, est->rows,
-													 est->startup_cost, est->total_cost, pathkeys,
-													 rf_path_private(rel->fdw_private, 0));
+	ForeignPath *scan = rf_create_foreign_upper_path(
+													 root, rf_scanned_rel(rel), rel->reltarget, est->rows, est->startup_cost,
+													 est->total_cost, pathkeys, rf_path_private(rel->fdw_private, 0));
 
 	return (Path *) create_projection_path(root, rel, (Path *) scan, rel->reltarget);
 }

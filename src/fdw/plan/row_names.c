@@ -1,15 +1,17 @@
 /*
  * row_names.c
- *		What a query says about rows of several nodes that holds on each of them only: ctid, and ONLY.
+ *		What a query says about rows of several nodes that holds on each of them only: ctid, and
+ *		ONLY.
  *
- * A ctid names a row of one table of one node. Rows of two nodes have the same one, so a condition on it would
- * find rows that were not meant, and a DELETE would delete them. It may be shown, as a column of the outermost
- * query's result, which nothing there compares, and one may ask whether there is one at all (IS NULL). Every
- * other use is refused. What finds rows again to write them (modify_plan.c) is not in the query.
+ * A ctid names a row of one table of one node. Rows of two nodes have the same one, so a condition
+ * on it would find rows that were not meant, and a DELETE would delete them. It may be shown, as a
+ * column of the outermost query's result, which nothing there compares, and one may ask whether
+ * there is one at all (IS NULL). Every other use is refused. What finds rows again to write them
+ * (modify_plan.c) is not in the query.
  *
- * ONLY leaves out the partitions and children that the table has on its nodes. The planner forgets it: to it,
- * a table without children here needs no ONLY. So it is noted where nothing else looks after parsing, in
- * inFromCl.
+ * ONLY leaves out the partitions and children that the table has on its nodes. The planner forgets
+ * it: to it, a table without children here needs no ONLY. So it is noted where nothing else looks
+ * after parsing, in inFromCl.
  */
 #include "postgres.h"
 
@@ -32,7 +34,8 @@ static bool check_walker(Node *node, List *queries);
 static bool
 is_table_of_nodes(Oid relid)
 {
-	return get_rel_relkind(relid) == RELKIND_FOREIGN_TABLE && rf_has_nodes(GetForeignTable(relid)->serverid);
+	return get_rel_relkind(relid) == RELKIND_FOREIGN_TABLE &&
+		rf_has_nodes(GetForeignTable(relid)->serverid);
 }
 
 static bool
@@ -42,7 +45,10 @@ is_on_several_nodes(Oid relid)
 		list_length(rf_server_nodes(GetForeignServer(GetForeignServerIdByRelId(relid)))) > 1;
 }
 
-/* One of the table and its partitions and children that lies on several nodes; InvalidOid: none does. */
+/*
+ * One of the table and its partitions and children that lies on several nodes; InvalidOid: none
+ * does.
+ */
 static Oid
 member_on_several_nodes(const RangeTblEntry *rte)
 {
@@ -63,7 +69,8 @@ member_on_several_nodes(const RangeTblEntry *rte)
 static bool
 is_ctid(const Node *node)
 {
-	return node != NULL && IsA(node, Var) && ((const Var *) node)->varattno == SelfItemPointerAttributeNumber;
+	return node != NULL && IsA(node, Var) &&
+		((const Var *) node)->varattno == SelfItemPointerAttributeNumber;
 }
 
 static void
@@ -76,8 +83,10 @@ check_ctid(const Var *var, List *queries)
 	if (OidIsValid(relid))
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("cannot use ctid of foreign table \"%s\" to tell rows apart", get_rel_name(relid)),
-				 errdetail("The table is on several nodes, and rows of two nodes can have the same ctid. It can only be a column of the outermost query's result."),
+				 errmsg("cannot use ctid of foreign table \"%s\" to tell rows apart",
+						get_rel_name(relid)),
+				 errdetail("The table is on several nodes, and rows of two nodes can have the "
+						   "same ctid. It can only be a column of the outermost query's result."),
 				 errhint("Use a key of the table instead.")));
 }
 

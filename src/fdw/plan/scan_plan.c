@@ -201,10 +201,10 @@ rdmaGetForeignPaths(PlannerInfo *root, RelOptInfo *baserel, Oid foreigntableid)
 {
 	RfRelInfo  *info = (RfRelInfo *) baserel->fdw_private;
 
-	add_path(baserel, (Path *)
-			 rf_create_foreignscan_path(root, baserel, NULL, baserel->rows,
-										info->startup_cost, info->total_cost + rf_lock_cost(root, baserel),
-										NIL, baserel->lateral_relids, NULL, NIL));
+	add_path(baserel, (Path *) rf_create_foreignscan_path(
+														  root, baserel, NULL, baserel->rows, info->startup_cost,
+														  info->total_cost + rf_lock_cost(root, baserel), NIL,
+														  baserel->lateral_relids, NULL, NIL));
 	rf_add_sorted_paths(root, baserel, NULL, NIL);
 	rf_add_partial_path(root, baserel, baserel->relids, NULL, NIL);
 
@@ -331,9 +331,10 @@ narrow_slot(PlannerInfo *root, RelOptInfo *rel, List *tlist, List *local_exprs, 
 
 		attno = lfirst_int(lc);
 		get_atttypetypmodcoll(relid, attno, &type, &typmod, &collation);
-		slot = lappend(slot,
-					   makeTargetEntry((Expr *) makeVar(rel->relid, attno, type, typmod, collation, 0),
-									   list_length(slot) + 1, get_attname(relid, attno, false), false));
+		slot = lappend(slot, makeTargetEntry((Expr *) makeVar(rel->relid, attno, type,
+															  typmod, collation, 0),
+											 list_length(slot) + 1,
+											 get_attname(relid, attno, false), false));
 	}
 	*attrs = filled;
 	return slot;
@@ -371,8 +372,8 @@ rf_join_strategies(List *names)
 
 /*
  * RF_SCAN_NODES: all nodes run the statement, but of rows that all of them have one gives them all.
- * Where others compute, all do their part, and it is only them whom rows come from. columns: those of
- * the scan tuple, NIL: the table's.
+ * Where others compute, all do their part, and it is only them whom rows come from. columns: those
+ * of the scan tuple, NIL: the table's.
  */
 static List *
 scan_nodes(PlannerInfo *root, RelOptInfo *rel, ForeignPath *path, List *columns,
@@ -402,7 +403,8 @@ scan_nodes(PlannerInfo *root, RelOptInfo *rel, ForeignPath *path, List *columns,
 	else
 	{
 		/* of rows that each of several compute nodes has there is no statement, see nodes_join.c */
-		Assert(info->fragment->placement != RF_PLACED_EVERYWHERE || list_length(info->compute) == 1);
+		Assert(info->fragment->placement != RF_PLACED_EVERYWHERE ||
+			   list_length(info->compute) == 1);
 		places = rf_only_places(info->fragment);
 		if (places == NIL)
 		{
@@ -414,15 +416,19 @@ scan_nodes(PlannerInfo *root, RelOptInfo *rel, ForeignPath *path, List *columns,
 			elog(ERROR, "rows of several nodes cannot be merged by these keys");
 	}
 	keys = rf_prune_nodes(info, &query->params);
-	for (int i = list_length(query->params) - list_length(keys) / 2; i < list_length(query->params); i++)
+	for (int i = list_length(query->params) - list_length(keys) / 2; i < list_length(query->params);
+		 i++)
 		prune = lappend_int(prune, i);
 
 	/* In the order of RfScanNodesIndex */
 	nodes = list_make5(list_copy(servers), places, query->exchanges, merge, prune);
 	nodes = lappend(nodes, keys);
 	nodes = lappend(nodes, makeString(rf_join_strategies(info->fragment->strategies)));
-	nodes = lappend(nodes, computed ? list_make4(list_copy(info->compute), makeInteger(list_length(info->nodes)),
-												makeString(query->send_sql), makeString(query->join_sql)) : NIL);
+	nodes = lappend(nodes,
+					computed ?
+					list_make4(list_copy(info->compute), makeInteger(list_length(info->nodes)),
+							   makeString(query->send_sql), makeString(query->join_sql)) :
+					NIL);
 	nodes = lappend(nodes, query->node_sql);
 	return lappend(nodes, makeBoolean(any));
 }
@@ -467,7 +473,8 @@ name_columns(PlannerInfo *root, List *columns)
 			continue;
 		rte = planner_rt_fetch(var->varno, root);
 		tle->resname = psprintf("%s.%s", rte->eref->aliasname,
-								var->varattno == 0 ? "*" : get_rte_attribute_name(rte, var->varattno));
+								var->varattno == 0 ? "*" :
+								get_rte_attribute_name(rte, var->varattno));
 	}
 }
 
@@ -477,25 +484,27 @@ name_columns(PlannerInfo *root, List *columns)
  * join overrides: to core they are no parameter of the plan.
  */
 static List *
-add_keys(PlannerInfo *root, RelOptInfo *rel, List *remote_exprs, Expr *condition, const char *locking,
-		 RfRemoteQuery **query)
+add_keys(PlannerInfo *root, RelOptInfo *rel, List *remote_exprs, Expr *condition,
+		 const char *locking, RfRemoteQuery **query)
 {
 	RfRemoteQuery *all = *query;
 	int			place = list_length(all->params);
 	Param	   *keys;
 
-	*query = rf_build_query(root, rel, lappend(list_copy(remote_exprs), condition), NIL, false, locking, false);
+	*query = rf_build_query(root, rel, lappend(list_copy(remote_exprs), condition), NIL, false,
+							locking, false);
 	keys = list_length((*query)->params) == place + 1 ? llast((*query)->params) : NULL;
 	if (keys == NULL || !IsA(keys, Param) || keys->paramid != RF_KEYS_PARAM)
 		elog(ERROR, "the keys are not the last parameter of a remote statement");
-	(*query)->params = list_concat(list_copy(all->params),
+	(*query)->params = list_concat(
+								   list_copy(all->params),
 								   list_make1(makeNullConst(keys->paramtype, -1, keys->paramcollid)));
 	return list_make1(makeString(all->sql));
 }
 
 /*
- * Of the remote parameters those that are columns of local rows, as RF_SCAN_LOCAL says. Their node sets them: to core
- * they are constants.
+ * Of the remote parameters those that are columns of local rows, as RF_SCAN_LOCAL says. Their node
+ * sets them: to core they are constants.
  */
 static List *
 take_local_params(List *params)
@@ -507,7 +516,8 @@ take_local_params(List *params)
 	{
 		Param	   *param = (Param *) lfirst(lc);
 
-		if (!IsA(param, Param) || param->paramkind != PARAM_EXEC || param->paramid > RF_LOCAL_PARAM(0, 0))
+		if (!IsA(param, Param) || param->paramkind != PARAM_EXEC ||
+			param->paramid > RF_LOCAL_PARAM(0, 0))
 			continue;
 		taken = lappend(taken, list_make2_int(foreach_current_index(lc), param->paramid));
 		lfirst(lc) = makeNullConst(param->paramtype, -1, param->paramcollid);
@@ -531,15 +541,16 @@ is_there_before(Node *value)
 
 /* RF_SCAN_BATCH */
 static List *
-batch_statement(PlannerInfo *root, RelOptInfo *rel, ForeignPath *path, List *conditions, const RfRemoteQuery *query,
-				List *nodes)
+batch_statement(PlannerInfo *root, RelOptInfo *rel, ForeignPath *path, List *conditions,
+				const RfRemoteQuery *query, List *nodes)
 {
 	RfRelInfo  *info = (RfRelInfo *) rel->fdw_private;
 	char	   *sql;
 	ListCell   *lc;
 
-	if (query->param_types == NIL || query->exchanges != NIL || query->node_sql != NIL || info->local_rels != NIL ||
-		rf_is_set_operation(info) || path->path.parallel_workers > 0 || path->path.parallel_aware)
+	if (query->param_types == NIL || query->exchanges != NIL || query->node_sql != NIL ||
+		info->local_rels != NIL || rf_is_set_operation(info) || path->path.parallel_workers > 0 ||
+		path->path.parallel_aware)
 		return NIL;
 	if (nodes != NIL && list_nth(nodes, RF_NODES_COMPUTE) != NIL)
 		return NIL;
@@ -558,7 +569,8 @@ batch_statement(PlannerInfo *root, RelOptInfo *rel, ForeignPath *path, List *con
 		if (lfirst_int(lc) <= 0)
 			return NIL;
 	}
-	sql = rf_batch_statement(root, rel, conditions, path->path.pathkeys, rf_path_has_limit(path), query);
+	sql = rf_batch_statement(root, rel, conditions, path->path.pathkeys, rf_path_has_limit(path),
+							 query);
 	if (sql == NULL)
 		return NIL;
 	rf_batch_statements++;
@@ -607,7 +619,8 @@ rdmaGetForeignPlan(PlannerInfo *root, RelOptInfo *rel, Oid foreigntableid,
 	else
 		local_exprs = rf_bare_clauses(info->local_conds);
 
-	query = rf_build_query(root, rel, remote_exprs, best_path->path.pathkeys, limit, locking, false);
+	query = rf_build_query(root, rel, remote_exprs, best_path->path.pathkeys, limit, locking,
+						   false);
 	if (keys != NULL)
 		all_sql = add_keys(root, rel, remote_exprs, keys, locking, &query);
 	local_params = take_local_params(query->params);
@@ -660,8 +673,9 @@ rdmaGetForeignPlan(PlannerInfo *root, RelOptInfo *rel, Oid foreigntableid,
 	info->plan_conditions = simple ? remote_exprs : (info->scan ? info->scan : info)->remote_conds;
 	info->plan_pathkeys = best_path->path.pathkeys;
 	info->plan_limit = limit;
-	if ((simple && slot != NIL) || (root->parse->commandType == CMD_SELECT && root->rowMarks == NIL &&
-									contain_subplans((Node *) remote_exprs)))
+	if ((simple && slot != NIL) ||
+		(root->parse->commandType == CMD_SELECT && root->rowMarks == NIL &&
+		 contain_subplans((Node *) remote_exprs)))
 		remote_exprs = NIL;
 	info->plan = make_foreignscan(tlist, local_exprs, rel->relid, query->params, fdw_private,
 								  slot, remote_exprs, outer_plan);

@@ -2,15 +2,15 @@
  * subquery.c
  *		Sub-selects and set operations as parts of a remote statement.
  *
- * A subquery that the planner could not merge into the query around it (it has aggregates, DISTINCT,
- * LIMIT, set operations) is planned first; if the result is one statement for a data node, the
- * subquery is a table of that data node to the query around it, and so are all children of a parent
- * (of UNION ALL, inheritance or partitions) that lie on the same one: joins, aggregates, sorting and
- * limits above them are made as above any foreign table. Set operations themselves are an upper
- * relation whose statement is made of those of their branches.
+ * A subquery that the planner could not merge into the query around it (it has aggregates,
+ * DISTINCT, LIMIT, set operations) is planned first; if the result is one statement for a data
+ * node, the subquery is a table of that data node to the query around it, and so are all children
+ * of a parent (of UNION ALL, inheritance or partitions) that lie on the same one: joins,
+ * aggregates, sorting and limits above them are made as above any foreign table. Set operations
+ * themselves are an upper relation whose statement is made of those of their branches.
  *
- * What core knows as a subquery is no relation that a ForeignScan could be of, so the scan is one of
- * an upper relation that nothing but its path knows, below a projection that does nothing.
+ * What core knows as a subquery is no relation that a ForeignScan could be of, so the scan is one
+ * of an upper relation that nothing but its path knows, below a projection that does nothing.
  *
  * The planner has tables of a subquery checked for permissions when it comes to that subquery's
  * plan.  Here there is none, as if the subquery had been proved empty; rf_subqueries_are_remote()
@@ -45,8 +45,8 @@
  */
 
 /*
- * The columns that a subquery gives, as branch of a set operation in the operation's types.  NIL: it
- * has none, or they have other types where nothing can be done about it.
+ * The columns that a subquery gives, as branch of a set operation in the operation's types.  NIL:
+ * it has none, or they have other types where nothing can be done about it.
  */
 static List *
 output_columns(PlannerInfo *root, RfRelInfo *info, SetOperationStmt *op)
@@ -71,8 +71,9 @@ output_columns(PlannerInfo *root, RfRelInfo *info, SetOperationStmt *op)
 			/* other values may be the same in the other type */
 			if (info->distinct || rf_is_set_operation(info))
 				return NIL;
-			tle->expr = (Expr *) coerce_to_common_type(NULL, (Node *) tle->expr,
-													   list_nth_oid(op->colTypes, tle->resno - 1), "UNION");
+			tle->expr = (Expr *) coerce_to_common_type(
+													   NULL, (Node *) tle->expr, list_nth_oid(op->colTypes, tle->resno - 1),
+													   "UNION");
 			tle->ressortgroupref = 0;
 		}
 		if (exprCollation((Node *) tle->expr) != list_nth_oid(op->colCollations, tle->resno - 1))
@@ -115,8 +116,9 @@ path_select(PlannerInfo *root, Path *path, SetOperationStmt *op)
 		return NULL;
 	before = rel->fdw_private;
 	rel->fdw_private = info;
-	select = rf_make_select(root, rel, columns, ordered || rf_path_has_limit(foreign) ? path->pathkeys : NIL,
-						 rf_path_has_limit(foreign));
+	select = rf_make_select(root, rel, columns,
+							ordered || rf_path_has_limit(foreign) ? path->pathkeys : NIL,
+							rf_path_has_limit(foreign));
 	rel->fdw_private = before;
 	if (select != NULL)
 		select->total_cost = Min(select->total_cost, path->total_cost);
@@ -129,8 +131,8 @@ is_fenced(Query *query)
 {
 	Const	   *offset = (Const *) query->limitOffset;
 
-	return query->limitCount == NULL && offset != NULL && IsA(offset, Const) && !offset->constisnull &&
-		DatumGetInt64(offset->constvalue) == 0;
+	return query->limitCount == NULL && offset != NULL && IsA(offset, Const) &&
+		!offset->constisnull && DatumGetInt64(offset->constvalue) == 0;
 }
 
 /*
@@ -141,8 +143,9 @@ is_fenced(Query *query)
 static bool
 may_be_part(PlannerInfo *root, RangeTblEntry *rte)
 {
-	return root != NULL && !rte->security_barrier && root->qual_security_level == 0 && root->init_plans == NIL &&
-		root->rowMarks == NIL && !root->hasRecursion && !is_fenced(root->parse) && root->parse->commandType == CMD_SELECT;
+	return root != NULL && !rte->security_barrier && root->qual_security_level == 0 &&
+		root->init_plans == NIL && root->rowMarks == NIL && !root->hasRecursion &&
+		!is_fenced(root->parse) && root->parse->commandType == CMD_SELECT;
 }
 
 /* Are these columns those of the operation without being converted? */
@@ -162,8 +165,8 @@ are_columns_of(List *columns, SetOperationStmt *op)
 }
 
 /*
- * The statement below DISTINCT in a branch of an operation that leaves no equal rows anyway: several nodes
- * can move its rows to where they are compared. NULL: it is another branch.
+ * The statement below DISTINCT in a branch of an operation that leaves no equal rows anyway:
+ * several nodes can move its rows to where they are compared. NULL: it is another branch.
  */
 static RfSelect *
 select_below_distinct(PlannerInfo *root, SetOperationStmt *op)
@@ -174,9 +177,10 @@ select_below_distinct(PlannerInfo *root, SetOperationStmt *op)
 	RfRelInfo  *info;
 	List	   *columns;
 
-	if (op == NULL || op->all || parse->distinctClause == NIL || parse->hasDistinctOn || parse->hasTargetSRFs ||
-		parse->hasAggs || parse->groupClause != NIL || parse->groupingSets != NIL || parse->havingQual != NULL ||
-		parse->hasWindowFuncs || parse->limitCount != NULL || parse->limitOffset != NULL)
+	if (op == NULL || op->all || parse->distinctClause == NIL || parse->hasDistinctOn ||
+		parse->hasTargetSRFs || parse->hasAggs || parse->groupClause != NIL ||
+		parse->groupingSets != NIL || parse->havingQual != NULL || parse->hasWindowFuncs ||
+		parse->limitCount != NULL || parse->limitOffset != NULL)
 		return NULL;
 	stage = fetch_upper_rel(root, UPPERREL_DISTINCT, NULL);
 	info = (RfRelInfo *) stage->fdw_private;
@@ -184,7 +188,9 @@ select_below_distinct(PlannerInfo *root, SetOperationStmt *op)
 		return NULL;
 	rel = info->scanrel;
 	columns = output_columns(root, (RfRelInfo *) rel->fdw_private, op);
-	return columns != NIL && are_columns_of(columns, op) ? rf_make_select(root, rel, columns, NIL, false) : NULL;
+	return columns != NIL && are_columns_of(columns, op) ?
+		rf_make_select(root, rel, columns, NIL, false) :
+		NULL;
 }
 
 /* A planned subquery; op: the set operation that it is a branch of, or NULL. */
@@ -216,7 +222,10 @@ subquery_select(RelOptInfo *rel, RangeTblEntry *rte, SetOperationStmt *op)
 	return NULL;
 }
 
-/* The relation of the last stage of a subquery that gives all rows which grouping and the like leave. */
+/*
+ * The relation of the last stage of a subquery that gives all rows which grouping and the like
+ * leave.
+ */
 static RelOptInfo *
 last_stage(PlannerInfo *root)
 {
@@ -247,8 +256,8 @@ nodes_selects(RelOptInfo *rel, RangeTblEntry *rte)
 	List	   *selects = NIL;
 	ListCell   *lc;
 
-	if (!may_be_part(root, rte) || (stage = last_stage(root)) == NULL || stage->fdw_private == NULL ||
-		!rf_is_our_rel(stage))
+	if (!may_be_part(root, rte) || (stage = last_stage(root)) == NULL ||
+		stage->fdw_private == NULL || !rf_is_our_rel(stage))
 		return NIL;
 	info = (RfRelInfo *) stage->fdw_private;
 	if (info->fragment == NULL || (info->grouped && rf_groups_by_constant(root)) ||
@@ -301,7 +310,9 @@ describe_select(RfRelInfo *info, RfSelect *select)
 	rf_merge_options(info, &left, &right);
 	info->relation_name = psprintf("%s, %s", left.relation_name, right.relation_name);
 	info->description = psprintf(select->left->left && select->left->op == select->op &&
-								 select->left->all == select->all ? "%s %s%s (%s)" : "(%s) %s%s (%s)",
+								 select->left->all == select->all ?
+								 "%s %s%s (%s)" :
+								 "(%s) %s%s (%s)",
 								 left.description, words[select->op], select->all ? " ALL" : "",
 								 right.description);
 }
@@ -391,7 +402,8 @@ children_select(PlannerInfo *root, RelOptInfo *rel)
 		child = root->simple_rel_array[appinfo->child_relid];
 		if (child == NULL || IS_DUMMY_REL(child))
 			continue;
-		if (child->fdw_private == NULL || !rf_is_our_rel(child) || !bms_is_empty(child->lateral_relids))
+		if (child->fdw_private == NULL || !rf_is_our_rel(child) ||
+			!bms_is_empty(child->lateral_relids))
 			return NULL;
 		foreach(column, columns)
 		{
@@ -425,11 +437,14 @@ select_info(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte, RfSelect *se
 	if (info == NULL)
 		return NULL;
 	if (info->nodes != NIL && select->left == NULL)
-		info->description = psprintf("(%s) %s", info->description, quote_identifier(rte->eref->aliasname));
+		info->description = psprintf("(%s) %s", info->description,
+									 quote_identifier(rte->eref->aliasname));
 	if (!rte->inh)				/* children have met theirs */
 	{
-		rf_classify_conditions(root, rel, rel->baserestrictinfo, &info->remote_conds, &info->local_conds);
-		info->local_conds_sel = clauselist_selectivity(root, info->local_conds, rel->relid, JOIN_INNER, NULL);
+		rf_classify_conditions(root, rel, rel->baserestrictinfo, &info->remote_conds,
+							   &info->local_conds);
+		info->local_conds_sel = clauselist_selectivity(root, info->local_conds, rel->relid,
+													   JOIN_INNER, NULL);
 		cost_qual_eval(&info->local_conds_cost, info->local_conds, root);
 	}
 	if (!rf_wanted_columns(root, rel, rf_bare_clauses(info->local_conds), &columns))
@@ -509,7 +524,8 @@ rf_select_paths(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte)
 		return;
 	if (best->select->left != NULL)
 	{
-		RfEstimate	est = {best->rows, best->retrieved_rows, best->width, best->startup_cost, best->total_cost};
+		RfEstimate	est = {best->rows, best->retrieved_rows, best->width, best->startup_cost,
+		best->total_cost};
 
 		add_path(rel, rf_create_select_path(root, rel, &est, NIL));
 	}
@@ -559,7 +575,9 @@ operation_select(PlannerInfo *root, Node *node, SetOperationStmt *around)
 						   !equal(op->colCollations, around->colCollations)))
 		return NULL;
 	left = operation_select(root, op->larg, op);
-	return left == NULL ? NULL : rf_combine_selects(op->op, op->all, left, operation_select(root, op->rarg, op));
+	return left == NULL ?
+		NULL :
+		rf_combine_selects(op->op, op->all, left, operation_select(root, op->rarg, op));
 }
 
 /* The leftmost branch, whose columns give theirs the names. */
@@ -607,7 +625,8 @@ rf_set_operation_paths(PlannerInfo *root, RelOptInfo *rel)
 		var = copyObject(var);
 		var->varnosyn = first_branch((Node *) op);
 		var->varattnosyn = var->varattno;
-		tle = makeTargetEntry((Expr *) var, var->varattno, NULL, var->varattno > list_length(op->colTypes));
+		tle = makeTargetEntry((Expr *) var, var->varattno, NULL,
+							  var->varattno > list_length(op->colTypes));
 		tle->resname = tle->resjunk ? "branch" :
 			get_rte_attribute_name(root->simple_rte_array[var->varnosyn], var->varattno);
 		tlist = lappend(tlist, tle);
@@ -630,9 +649,9 @@ rf_set_operation_paths(PlannerInfo *root, RelOptInfo *rel)
 			continue;
 		if (best == NULL || info->total_cost < best->total_cost)
 			best = info;
-		add_path(rel, (Path *)
-				 rf_create_foreign_upper_path(root, rel, target, info->rows, info->startup_cost, info->total_cost,
-											  NIL, rf_path_private(info, 0)));
+		add_path(rel, (Path *) rf_create_foreign_upper_path(root, rel, target, info->rows,
+															info->startup_cost, info->total_cost,
+															NIL, rf_path_private(info, 0)));
 	}
 	if (best == NULL)
 		unset_select(rel);

@@ -3,17 +3,17 @@
  *		Joins by a unique key of several columns, as the planner core estimates those by a foreign
  *		key.
  *
- * Of a join by several columns the core multiplies what each lets through. Of the columns of one key
- * that is too few rows, by the number of values of all but one of them: thousands of times. Local
- * tables have foreign keys, from which it learns that a row finds one partner; foreign tables have
- * none here. But a unique key, which ANALYZE has fetched, with all its columns equated to those of one
- * other relation says nearly as much: no row finds more than one, and it is hardly joined with where
- * most find none. So it goes onto the core's list of foreign keys, already matched to the conditions of
- * the query. What the data nodes' foreign keys refer to is such a key; one of a single column tells the
- * core nothing that it does not know from the number of values.
+ * Of a join by several columns the core multiplies what each lets through. Of the columns of one
+ * key that is too few rows, by the number of values of all but one of them: thousands of times.
+ * Local tables have foreign keys, from which it learns that a row finds one partner; foreign tables
+ * have none here. But a unique key, which ANALYZE has fetched, with all its columns equated to
+ * those of one other relation says nearly as much: no row finds more than one, and it is hardly
+ * joined with where most find none. So it goes onto the core's list of foreign keys, already
+ * matched to the conditions of the query. What the data nodes' foreign keys refer to is such a key;
+ * one of a single column tells the core nothing that it does not know from the number of values.
  *
- * Where the other columns are unique as well, the smaller table refers to the larger one. And whether
- * semi and anti joins find a partner is what only a real foreign key could tell.
+ * Where the other columns are unique as well, the smaller table refers to the larger one. And
+ * whether semi and anti joins find a partner is what only a real foreign key could tell.
  */
 #include "postgres.h"
 
@@ -44,7 +44,8 @@ find_member(EquivalenceClass *ec, Index relid, AttrNumber column)
 	foreach(lc, ec->ec_members)
 	{
 		EquivalenceMember *em = lfirst_node(EquivalenceMember, lc);
-		AttrNumber	found = em->em_is_child ? InvalidAttrNumber : column_of((Node *) em->em_expr, relid);
+		AttrNumber	found = em->em_is_child ? InvalidAttrNumber :
+			column_of((Node *) em->em_expr, relid);
 
 		if (found != InvalidAttrNumber && (column == InvalidAttrNumber || found == column))
 			return em;
@@ -61,7 +62,9 @@ match_class(PlannerInfo *root, RelOptInfo *rel, ForeignKeyOptInfo *key, int plac
 	while ((i = bms_next_member(rel->eclass_indexes, i)) >= 0)
 	{
 		EquivalenceClass *ec = list_nth_node(EquivalenceClass, root->eq_classes, i);
-		EquivalenceMember *em = ec->ec_has_volatile ? NULL : find_member(ec, key->con_relid, InvalidAttrNumber);
+		EquivalenceMember *em = ec->ec_has_volatile ?
+			NULL :
+			find_member(ec, key->con_relid, InvalidAttrNumber);
 
 		if (em == NULL || find_member(ec, key->ref_relid, key->confkey[place]) == NULL)
 			continue;
@@ -89,10 +92,12 @@ match_clauses(RelOptInfo *rel, ForeignKeyOptInfo *key, int place)
 			continue;
 		for (int side = 0; side < 2; side++)
 		{
-			AttrNumber	other = column_of(list_nth(((OpExpr *) rinfo->clause)->args, 1 - side), key->con_relid);
+			AttrNumber	other = column_of(list_nth(((OpExpr *) rinfo->clause)->args, 1 - side),
+										  key->con_relid);
 
 			if (other == InvalidAttrNumber ||
-				column_of(list_nth(((OpExpr *) rinfo->clause)->args, side), key->ref_relid) != key->confkey[place])
+				column_of(list_nth(((OpExpr *) rinfo->clause)->args, side), key->ref_relid) !=
+				key->confkey[place])
 				continue;
 			key->conkey[place] = other;
 			key->rinfos[place] = lappend(key->rinfos[place], rinfo);
@@ -145,7 +150,10 @@ is_unique(PlannerInfo *root, RelOptInfo *rel, const AttrNumber *columns, int cou
 	return false;
 }
 
-/* Is the one relation on the inner side of a semi or anti join, and the other one on its outer side? */
+/*
+ * Is the one relation on the inner side of a semi or anti join, and the other one on its outer
+ * side?
+ */
 static bool
 is_looked_for(PlannerInfo *root, Index inner, Index outer)
 {
@@ -181,7 +189,10 @@ turn_round(ForeignKeyOptInfo *key)
 	}
 }
 
-/* All columns of the unique index with those of the other relation that the query equates them to; NULL: there is one without. */
+/*
+ * All columns of the unique index with those of the other relation that the query equates them to;
+ * NULL: there is one without.
+ */
 static ForeignKeyOptInfo *
 match_index(PlannerInfo *root, RelOptInfo *rel, RfIndex *index, Index other)
 {

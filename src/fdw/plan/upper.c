@@ -68,8 +68,8 @@ add_column(RfRelInfo *info, Expr *expr, Index sortgroupref)
 	foreach(lc, info->tlist)
 	{
 		tle = lfirst_node(TargetEntry, lc);
-		if (equal(tle->expr, expr) &&
-			(sortgroupref == 0 || tle->ressortgroupref == 0 || tle->ressortgroupref == sortgroupref))
+		if (equal(tle->expr, expr) && (sortgroupref == 0 || tle->ressortgroupref == 0 ||
+									   tle->ressortgroupref == sortgroupref))
 		{
 			if (sortgroupref != 0)
 				tle->ressortgroupref = sortgroupref;
@@ -182,7 +182,7 @@ group(PlannerInfo *root, RelOptInfo *rel, PathTarget *target, List *having)
 	foreach(lc, parse->groupClause)
 	{
 		if (rf_sortgroupref_tle(lfirst_node(SortGroupClause, lc)->tleSortGroupRef,
-									   info->tlist) == NULL)
+								info->tlist) == NULL)
 			return false;
 	}
 
@@ -328,7 +328,8 @@ rf_build_upper(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input_rel
 	const char *what;
 	bool		ok;
 
-	if (input->local_conds != NIL || ((stage == UPPERREL_GROUP_AGG || stage == UPPERREL_PARTIAL_GROUP_AGG) &&
+	if (input->local_conds != NIL ||
+		((stage == UPPERREL_GROUP_AGG || stage == UPPERREL_PARTIAL_GROUP_AGG) &&
 		 input->scanrel != NULL) ||
 		(input->grouped && rf_groups_by_constant(root)))
 		return NULL;
@@ -396,7 +397,9 @@ rf_set_ordered(RelOptInfo *ordered_rel, RelOptInfo *input_rel)
 PathTarget *
 rf_upper_target(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *rel, RfEstimate *est)
 {
-	PathTarget *target = rf_is_set_operation((RfRelInfo *) rel->fdw_private) ? rel->reltarget : root->upper_targets[stage];
+	PathTarget *target = rf_is_set_operation((RfRelInfo *) rel->fdw_private) ?
+		rel->reltarget :
+		root->upper_targets[stage];
 
 	/* those above a grouping and the like are columns of the statement */
 	if ((IS_SIMPLE_REL(rel) || IS_JOIN_REL(rel)) && contain_subplans((Node *) target->exprs))

@@ -78,25 +78,29 @@ add_limit_path(PlannerInfo *root, RelOptInfo *input_rel, RelOptInfo *final_rel,
 	/* of a partitioned table core has kept only Append paths of its partitions */
 	if (!extra->limit_needed && IS_PARTITIONED_REL(rel) && info->select != NULL &&
 		info->select->left != NULL && root->parse->sortClause == NIL)
-		rf_add_path(root, final_rel, (Path *)
-					rf_create_foreign_upper_path(root, rf_scanned_rel(rel), root->upper_targets[UPPERREL_FINAL],
-												 info->rows, info->startup_cost, info->total_cost, NIL,
-												 rf_path_private(info, 0)));
+		rf_add_path(root, final_rel,
+					(Path *) rf_create_foreign_upper_path(
+														  root, rf_scanned_rel(rel), root->upper_targets[UPPERREL_FINAL],
+														  info->rows, info->startup_cost, info->total_cost, NIL,
+														  rf_path_private(info, 0)));
 	if (!rf_limit_is_shippable(root, rel, extra))
 		return;
 
 	rf_estimate(root, rel, NIL, pathkeys, extra, &est);
 	target = rf_upper_target(root, UPPERREL_FINAL, rel, &est);
-	rf_add_path(root, final_rel, (Path *)
-				rf_create_foreign_upper_path(root, rf_scanned_rel(rel), target,
-											 est.rows, est.startup_cost, est.total_cost,
-											 pathkeys,
-											 rf_path_private((RfRelInfo *) rel->fdw_private, RF_PATH_LIMIT)));
+	rf_add_path(root, final_rel,
+				(Path *) rf_create_foreign_upper_path(
+													  root, rf_scanned_rel(rel), target, est.rows, est.startup_cost,
+													  est.total_cost, pathkeys,
+													  rf_path_private((RfRelInfo *) rel->fdw_private, RF_PATH_LIMIT)));
 }
 
-/* Sub-selects among the columns of a query without grouping and the like, in order and with LIMIT. */
+/*
+ * Sub-selects among the columns of a query without grouping and the like, in order and with LIMIT.
+ */
 static void
-add_projected_path(PlannerInfo *root, RelOptInfo *input_rel, RelOptInfo *final_rel, FinalPathExtraData *extra)
+add_projected_path(PlannerInfo *root, RelOptInfo *input_rel, RelOptInfo *final_rel,
+				   FinalPathExtraData *extra)
 {
 	RfRelInfo  *info = (RfRelInfo *) input_rel->fdw_private;
 	List	   *pathkeys = NIL;
@@ -124,9 +128,11 @@ add_projected_path(PlannerInfo *root, RelOptInfo *input_rel, RelOptInfo *final_r
 		return;
 	}
 	rf_estimate(root, final_rel, NIL, pathkeys, extra->limit_needed ? extra : NULL, &est);
-	rf_add_path(root, final_rel, (Path *)
-				rf_create_foreign_upper_path(root, final_rel, target, est.rows, est.startup_cost, est.total_cost,
-											 pathkeys, rf_path_private(info, extra->limit_needed ? RF_PATH_LIMIT : 0)));
+	rf_add_path(root, final_rel,
+				(Path *) rf_create_foreign_upper_path(
+													  root, final_rel, target, est.rows, est.startup_cost, est.total_cost,
+													  pathkeys,
+													  rf_path_private(info, extra->limit_needed ? RF_PATH_LIMIT : 0)));
 }
 
 void
@@ -152,6 +158,7 @@ rdmaGetForeignUpperPaths(PlannerInfo *root, UpperRelationKind stage, RelOptInfo 
 	switch (stage)
 	{
 		case UPPERREL_PARTIAL_GROUP_AGG:
+
 			/*
 			 * only as a child of a partitioned relation: nobody would combine the states otherwise
 			 */

@@ -9,10 +9,14 @@
  *   batch_kinds(query text, portable bool, encoding text)  returns text      how each column
  *   travels to a reader with the same types
  *   batch_pages(tab regclass, way text, damage int)  returns setof record
- *       rows of the table through batches of heap tuples: page by page as they are ("box") or packed
- *       ("copy"), or with bytes that stay on their pages until the batch is put together: whole pages
- *       ("stays"), what touches of two thirds and of one third of the tuples ("gather"), all of these
- *       in turn ("mixed"), or what counts of tuples at equal distances ("strided", of which there must
+ *       rows of the table through batches of heap tuples: page by page as they are ("box") or
+ *       packed
+ *       ("copy"), or with bytes that stay on their pages until the batch is put together: whole
+ *       pages
+ *       ("stays"), what touches of two thirds and of one third of the tuples ("gather"), all of
+ *       these
+ *       in turn ("mixed"), or what counts of tuples at equal distances ("strided", of which there
+ *       must
  *       be some); all rows that have a line pointer
  *   batch_time(query text, capacity int, decode bool)  returns float8  seconds, nothing kept
  *
@@ -134,8 +138,8 @@ trip_startup(DestReceiver *self, int operation, TupleDesc desc)
 		elog(ERROR, "%d columns wanted, query has %d", dest->result->natts, desc->natts);
 	for (int i = 0; i < desc->natts; i++)
 	{
-		rf_column_wanted(TupleDescAttr(dest->result, i)->atttypid, TupleDescAttr(dest->result, i)->atttypmod,
-						 dest->trusted, &wanted[i]);
+		rf_column_wanted(TupleDescAttr(dest->result, i)->atttypid,
+						 TupleDescAttr(dest->result, i)->atttypmod, dest->trusted, &wanted[i]);
 		attnums[i] = i + 1;
 	}
 	dest->encoder = rf_encoder_create(desc, desc->natts, NULL, wanted, dest->flags, dest->encoding);
@@ -175,7 +179,8 @@ trip_receive(TupleTableSlot *slot, DestReceiver *self)
 			case RF_ENCODE_TOO_LARGE:
 				{
 					uint32		length = rf_encoder_measure_large(dest->encoder, slot);
-					const uint8 *batch = rf_encoder_large_row(dest->encoder, slot, NULL, length, &length);
+					const uint8 *batch = rf_encoder_large_row(dest->encoder, slot, NULL, length,
+															  &length);
 
 					take_batch(dest, (const char *) batch, length);
 					dest->filling = false;
@@ -194,8 +199,10 @@ static void
 run(TripDest *dest, const char *sql)
 {
 	List	   *parsed = pg_parse_query(sql);
-	List	   *queries = pg_analyze_and_rewrite_fixedparams(linitial_node(RawStmt, parsed), sql, NULL, 0, NULL);
-	PlannedStmt *plan = pg_plan_query(linitial_node(Query, queries), sql, CURSOR_OPT_PARALLEL_OK, NULL);
+	List	   *queries = pg_analyze_and_rewrite_fixedparams(linitial_node(RawStmt, parsed), sql,
+															 NULL, 0, NULL);
+	PlannedStmt *plan = pg_plan_query(linitial_node(Query, queries), sql, CURSOR_OPT_PARALLEL_OK,
+									  NULL);
 	QueryDesc  *query;
 
 	dest->pub.receiveSlot = trip_receive;
@@ -203,7 +210,8 @@ run(TripDest *dest, const char *sql)
 	dest->pub.rShutdown = trip_nothing;
 	dest->pub.rDestroy = trip_nothing;
 	dest->pub.mydest = DestCopyOut;
-	query = CreateQueryDesc(plan, sql, GetActiveSnapshot(), InvalidSnapshot, &dest->pub, NULL, NULL, 0);
+	query = CreateQueryDesc(plan, sql, GetActiveSnapshot(), InvalidSnapshot, &dest->pub, NULL, NULL,
+							0);
 	ExecutorStart(query, 0);
 #if PG_VERSION_NUM >= 180000
 	ExecutorRun(query, ForwardScanDirection, 0);
@@ -217,7 +225,7 @@ run(TripDest *dest, const char *sql)
 }
 
 static int
-encoding_arg(text *name)
+encoding_arg(text * name)
 {
 	int			encoding = pg_char_to_encoding(text_to_cstring(name));
 
@@ -281,7 +289,8 @@ take_pages(TripDest *dest, RfTupleWriter *writer)
 			if (parts[i].stride > 0)
 			{
 				for (uint32 k = 0; k * parts[i].element < parts[i].length; k++)
-					memcpy(batch + at + parts[i].own + k * parts[i].element, parts[i].at + k * parts[i].stride, parts[i].element);
+					memcpy(batch + at + parts[i].own + k * parts[i].element,
+						   parts[i].at + k * parts[i].stride, parts[i].element);
 				dest->strided++;
 			}
 			else if (parts[i].length > 0)
@@ -300,7 +309,8 @@ take_pages(TripDest *dest, RfTupleWriter *writer)
 
 /* Some of a page's tuples, from the first-th on every step-th, or the others of these. */
 static void
-add_some(TripDest *dest, RfTupleWriter *writer, Page page, int way, int first, int step, bool others)
+add_some(TripDest *dest, RfTupleWriter *writer, Page page, int way, int first, int step,
+		 bool others)
 {
 	HeapTupleHeader tuples[MaxHeapTuplesPerPage];
 	uint16		lengths[MaxHeapTuplesPerPage];
@@ -342,7 +352,8 @@ make_room(TripDest *dest, RfTupleWriter *writer, int way)
 {
 	if (dest->filling && !rf_tuples_has_room(writer))
 		take_pages(dest, writer);
-	if (!dest->filling && !rf_tuples_begin(writer, dest->buffer, dest->capacity, way >= WAY_STAYS ? RF_TUPLE_PARTS : 0))
+	if (!dest->filling && !rf_tuples_begin(writer, dest->buffer, dest->capacity,
+										   way >= WAY_STAYS ? RF_TUPLE_PARTS : 0))
 		elog(ERROR, "batches of %u bytes are too small for pages", dest->capacity);
 	dest->filling = true;
 }
@@ -422,7 +433,8 @@ batch_pages(PG_FUNCTION_ARGS)
 	}
 	if (dest.result->natts != count)
 		elog(ERROR, "%d columns wanted, the table has %d", dest.result->natts, count);
-	writer = rf_tuples_create(desc, OidIsValid(rel->rd_rel->reltoastrelid), count, attmap, wanted, 0, GetDatabaseEncoding());
+	writer = rf_tuples_create(desc, OidIsValid(rel->rd_rel->reltoastrelid), count, attmap, wanted,
+							  0, GetDatabaseEncoding());
 	if (writer == NULL)
 		elog(ERROR, "some column has no image");
 	dest.decoder = rf_decoder_create(dest.result, count, attnums, "trip", true);

@@ -2,15 +2,20 @@
  * images.c - raw images that no type has made: what does the decoder take, and do the functions of
  * the type survive it?
  *
- *   batch_raw(value anyelement)  returns bytea      the value's image, of a varlena without its header
+ *   batch_raw(value anyelement)  returns bytea      the value's image, of a varlena without its
+ *   header
  *   batch_image(image bytea, type anyelement, trusted bool)  returns anyelement
  *       the value of that type with this image, from a batch; ERROR when the decoder refuses it
  *   batch_mutate(query text, count int, seed int, probes text[])  returns text
  *       count times one of the query's values (of its only column) with some bytes of its image
- *       changed. What the decoder takes goes through output, send, receive, the default comparison and
- *       hash functions of its type, and through the probes: expressions of $1, the mutant, and $2, the
- *       value that it was made from. They may raise errors, but not internal ones; receive must take
- *       what send made, and make the same image of it, or an equal value. Then: how many of them were
+ *       changed. What the decoder takes goes through output, send, receive, the default comparison
+ *       and
+ *       hash functions of its type, and through the probes: expressions of $1, the mutant, and $2,
+ *       the
+ *       value that it was made from. They may raise errors, but not internal ones; receive must
+ *       take
+ *       what send made, and make the same image of it, or an equal value. Then: how many of them
+ *       were
  *       taken. Anything else is an ERROR with the image that did it.
  *
  * Mutants end where a page begins that cannot be read, as close as alignment allows.
@@ -90,7 +95,8 @@ raw(Oid type, Datum value)
 
 /* A batch with this image at its end; `place` NULL: in memory of its own, else so much memory. */
 static char *
-make_batch(const Image *image, const char *payload, uint32 length, char *place, uint32 room, uint32 *size)
+make_batch(const Image *image, const char *payload, uint32 length, char *place, uint32 room,
+		   uint32 *size)
 {
 	RfBatchHeader header = {0};
 	RfBatchColumn column = {0};
@@ -222,12 +228,14 @@ mutate(StringInfo payload, bool varlena, uint32 *state)
 			case 7:				/* without some bytes in the middle */
 				length = 1 + next_random(state) % 8;
 				length = Min(length, payload->len - at);
-				memmove(payload->data + at, payload->data + at + length, payload->len - at - length);
+				memmove(payload->data + at, payload->data + at + length,
+						payload->len - at - length);
 				payload->len -= length;
 				break;
 			default:
 				for (length = 1 + next_random(state) % 8; length > 0; length--)
-					appendStringInfoChar(payload, next_random(state) % 4 == 0 ? next_random(state) : 0);
+					appendStringInfoChar(payload,
+										 next_random(state) % 4 == 0 ? next_random(state) : 0);
 				break;
 		}
 	}
@@ -260,10 +268,12 @@ look_up(Functions *functions, Oid type, ArrayType *probes)
 	fmgr_info(function, &functions->send);
 	getTypeBinaryInputInfo(type, &function, &functions->receive_param);
 	fmgr_info(function, &functions->receive);
-	functions->typcache = lookup_type_cache(type, TYPECACHE_CMP_PROC_FINFO | TYPECACHE_HASH_PROC_FINFO |
+	functions->typcache = lookup_type_cache(
+											type, TYPECACHE_CMP_PROC_FINFO | TYPECACHE_HASH_PROC_FINFO |
 											TYPECACHE_HASH_EXTENDED_PROC_FINFO | TYPECACHE_EQ_OPR_FINFO);
 	functions->collation = get_typcollation(type);
-	deconstruct_array(probes, TEXTOID, -1, false, TYPALIGN_INT, &texts, NULL, &functions->probe_count);
+	deconstruct_array(probes, TEXTOID, -1, false, TYPALIGN_INT, &texts, NULL,
+					  &functions->probe_count);
 	if (functions->probe_count > MAX_PROBES)
 		elog(ERROR, "too many probes");
 	for (int i = 0; i < functions->probe_count; i++)
@@ -296,12 +306,15 @@ use(const Functions *functions, const Image *image, Datum value, Datum original,
 			sent = SendFunctionCall((FmgrInfo *) &functions->send, value);
 			initStringInfo(&wire);
 			appendBinaryStringInfo(&wire, VARDATA(sent), VARSIZE(sent) - VARHDRSZ);
-			received = ReceiveFunctionCall((FmgrInfo *) &functions->receive, &wire, functions->receive_param, -1);
+			received = ReceiveFunctionCall((FmgrInfo *) &functions->receive, &wire,
+										   functions->receive_param, -1);
 			before = raw(image->type, value);
 			after = raw(image->type, received);
-			if ((VARSIZE(before) != VARSIZE(after) || memcmp(before, after, VARSIZE(before)) != 0) &&
+			if ((VARSIZE(before) != VARSIZE(after) ||
+				 memcmp(before, after, VARSIZE(before)) != 0) &&
 				!(OidIsValid(typcache->eq_opr) ?
-				  DatumGetBool(FunctionCall2Coll(&typcache->eq_opr_finfo, functions->collation, value, received)) :
+				  DatumGetBool(FunctionCall2Coll(&typcache->eq_opr_finfo, functions->collation,
+												 value, received)) :
 				  strcmp(OutputFunctionCall((FmgrInfo *) &functions->output, value),
 						 OutputFunctionCall((FmgrInfo *) &functions->output, received)) == 0))
 				elog(ERROR, "send and receive make another value of it");
@@ -312,8 +325,10 @@ use(const Functions *functions, const Image *image, Datum value, Datum original,
 		case 2:
 			if (OidIsValid(typcache->cmp_proc))
 			{
-				int			one = DatumGetInt32(FunctionCall2Coll(&typcache->cmp_proc_finfo, functions->collation, value, original));
-				int			other = DatumGetInt32(FunctionCall2Coll(&typcache->cmp_proc_finfo, functions->collation, original, value));
+				int			one = DatumGetInt32(FunctionCall2Coll(
+																  &typcache->cmp_proc_finfo, functions->collation, value, original));
+				int			other = DatumGetInt32(FunctionCall2Coll(
+																	&typcache->cmp_proc_finfo, functions->collation, original, value));
 
 				if ((one < 0) != (other > 0) || (one > 0) != (other < 0))
 					elog(ERROR, "the order of two values depends on which is the first");
@@ -321,7 +336,8 @@ use(const Functions *functions, const Image *image, Datum value, Datum original,
 			if (OidIsValid(typcache->hash_proc))
 				(void) FunctionCall1Coll(&typcache->hash_proc_finfo, functions->collation, value);
 			if (OidIsValid(typcache->hash_extended_proc))
-				(void) FunctionCall2Coll(&typcache->hash_extended_proc_finfo, functions->collation, value, Int64GetDatum(1));
+				(void) FunctionCall2Coll(&typcache->hash_extended_proc_finfo, functions->collation,
+										 value, Int64GetDatum(1));
 			break;
 		default:
 			if (SPI_execute_plan(functions->probes[step - 3], values, NULL, true, 0) < 0)
@@ -333,11 +349,12 @@ use(const Functions *functions, const Image *image, Datum value, Datum original,
 
 /*
  * Errors of any class but internal ones are fine for functions of the type: the value is out of
- * their domain. Not so for receive, in step 0, nor for the decoder, which may only say that the batch
- * is damaged or its text is none (step -1). True: there was no error.
+ * their domain. Not so for receive, in step 0, nor for the decoder, which may only say that the
+ * batch is damaged or its text is none (step -1). True: there was no error.
  */
 static bool
-try_step(const Functions *functions, Image *image, Datum original, int step, const char *batch, uint32 size)
+try_step(const Functions *functions, Image *image, Datum original, int step, const char *batch,
+		 uint32 size)
 {
 	MemoryContext caller = CurrentMemoryContext;
 	ResourceOwner owner = CurrentResourceOwner;
@@ -366,8 +383,10 @@ try_step(const Functions *functions, Image *image, Datum original, int step, con
 	if (error == NULL)
 		return true;
 	if (error->sqlerrcode == ERRCODE_QUERY_CANCELED ||
-		(step < 0 ? error->sqlerrcode != ERRCODE_DATA_CORRUPTED && error->sqlerrcode != ERRCODE_CHARACTER_NOT_IN_REPERTOIRE :
-		 step == 0 || ERRCODE_TO_CATEGORY(error->sqlerrcode) == ERRCODE_TO_CATEGORY(ERRCODE_INTERNAL_ERROR)))
+		(step < 0 ? error->sqlerrcode != ERRCODE_DATA_CORRUPTED &&
+		 error->sqlerrcode != ERRCODE_CHARACTER_NOT_IN_REPERTOIRE :
+		 step == 0 || ERRCODE_TO_CATEGORY(error->sqlerrcode) ==
+		 ERRCODE_TO_CATEGORY(ERRCODE_INTERNAL_ERROR)))
 		ThrowErrorData(error);
 	return false;
 }
@@ -390,8 +409,8 @@ say_where(void *arg)
 	initStringInfo(&hex);
 	for (int i = 0; i < where->payload->len; i++)
 		appendStringInfo(&hex, "%02x", (uint8) where->payload->data[i]);
-	errcontext("image %d of %s (seed %u), step %d: \\x%s", where->number, format_type_be(where->type), where->seed,
-			   where->step, hex.data);
+	errcontext("image %d of %s (seed %u), step %d: \\x%s", where->number,
+			   format_type_be(where->type), where->seed, where->step, hex.data);
 }
 
 Datum
@@ -415,8 +434,8 @@ batch_mutate(PG_FUNCTION_ARGS)
 	MemoryContext caller;
 	char	   *place;
 
-	if (SPI_connect() != SPI_OK_CONNECT || SPI_execute(query, true, 0) != SPI_OK_SELECT || SPI_processed == 0 ||
-		SPI_tuptable->tupdesc->natts != 1)
+	if (SPI_connect() != SPI_OK_CONNECT || SPI_execute(query, true, 0) != SPI_OK_SELECT ||
+		SPI_processed == 0 || SPI_tuptable->tupdesc->natts != 1)
 		elog(ERROR, "the query gives no values of one column");
 	prepare(&image, SPI_gettypeid(SPI_tuptable->tupdesc, 1), false);
 	original_count = SPI_processed;

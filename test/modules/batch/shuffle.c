@@ -1,11 +1,13 @@
 /*
- * shuffle.c - rows of a query to many destinations within one backend: kept together and divided, as
- * the exchange's producer does it, or one after the other.
+ * shuffle.c - rows of a query to many destinations within one backend: kept together and divided,
+ * as the exchange's producer does it, or one after the other.
  *
  *   batch_shuffle(query text, keys int[], destinations int, capacity int)  returns setof record
- *       the rows after a trip together through each destination's batches; checks that each came out
+ *       the rows after a trip together through each destination's batches; checks that each came
+ *       out
  *       where its hash belongs
- *   batch_shuffle_time(query text, keys int[], destinations int, capacity int, rounds int, scan bool,
+ *   batch_shuffle_time(query text, keys int[], destinations int, capacity int, rounds int, scan
+ *   bool,
  *       OUT together float8, OUT by_row float8): nanoseconds of CPU per row. The query's own are no
  *       part: its rows are kept as values, and given `rounds` times to each in turn. With `scan` it
  *       is plain columns of a table, and scanning that is a part of both
@@ -103,7 +105,9 @@ take_batch(Shuffle *shuffle, int to, const void *batch, uint32 length)
 	rf_decoder_load(shuffle->decoder, batch, length);
 	while (rf_decoder_next(shuffle->decoder, shuffle->values, shuffle->isnull))
 	{
-		if (hash_row(shuffle, shuffle->keys, shuffle->values, shuffle->isnull) % shuffle->destinations != to)
+		if (hash_row(shuffle, shuffle->keys, shuffle->values, shuffle->isnull) %
+			shuffle->destinations !=
+				to)
 			elog(ERROR, "a row came to destination %d, where it does not belong", to);
 		tuplestore_putvalues(shuffle->store, shuffle->result, shuffle->values, shuffle->isnull);
 	}
@@ -294,7 +298,8 @@ prepare(Shuffle *shuffle, TupleDesc desc, TupleDesc slots)
 	{
 		Form_pg_attribute att = TupleDescAttr(desc, shuffle->keys[i] - 1);
 
-		shuffle->slot_keys[i] = shuffle->attmap != NULL ? shuffle->attmap[shuffle->keys[i] - 1] : shuffle->keys[i];
+		shuffle->slot_keys[i] = shuffle->attmap != NULL ? shuffle->attmap[shuffle->keys[i] - 1] :
+			shuffle->keys[i];
 		types[i] = att->atttypid;
 		collations[i] = att->attcollation;
 	}
@@ -302,8 +307,8 @@ prepare(Shuffle *shuffle, TupleDesc desc, TupleDesc slots)
 	shuffle->outlets = palloc0(shuffle->destinations * sizeof(Outlet));
 	for (int to = 0; to < shuffle->destinations; to++)
 	{
-		shuffle->outlets[to].encoder = rf_encoder_create(slots, desc->natts, shuffle->attmap, wanted, 0,
-														 GetDatabaseEncoding());
+		shuffle->outlets[to].encoder = rf_encoder_create(slots, desc->natts, shuffle->attmap,
+														 wanted, 0, GetDatabaseEncoding());
 		shuffle->outlets[to].buffer = palloc(shuffle->capacity);
 	}
 	shuffle->rows = rf_rows_create(slots, desc->natts, shuffle->attmap, shuffle->destinations);
@@ -343,14 +348,16 @@ begin_query(Shuffle *shuffle, FunctionCallInfo fcinfo)
 {
 	const char *sql = text_to_cstring(PG_GETARG_TEXT_PP(0));
 	List	   *parsed = pg_parse_query(sql);
-	List	   *queries = pg_analyze_and_rewrite_fixedparams(linitial_node(RawStmt, parsed), sql, NULL, 0, NULL);
+	List	   *queries = pg_analyze_and_rewrite_fixedparams(linitial_node(RawStmt, parsed), sql,
+															 NULL, 0, NULL);
 	PlannedStmt *plan = pg_plan_query(linitial_node(Query, queries), sql, 0, NULL);
 	Datum	   *keys;
 	QueryDesc  *query;
 
 	/* Used until the end of the run. */
 	shuffle->context = CurrentMemoryContext;
-	deconstruct_array(PG_GETARG_ARRAYTYPE_P(1), INT4OID, 4, true, TYPALIGN_INT, &keys, NULL, &shuffle->key_count);
+	deconstruct_array(PG_GETARG_ARRAYTYPE_P(1), INT4OID, 4, true, TYPALIGN_INT, &keys, NULL,
+					  &shuffle->key_count);
 	if (shuffle->key_count > (int) lengthof(shuffle->keys))
 		elog(ERROR, "too many keys");
 	for (int i = 0; i < shuffle->key_count; i++)
@@ -362,7 +369,8 @@ begin_query(Shuffle *shuffle, FunctionCallInfo fcinfo)
 	shuffle->pub.rShutdown = nothing;
 	shuffle->pub.rDestroy = nothing;
 	shuffle->pub.mydest = DestCopyOut;
-	query = CreateQueryDesc(plan, sql, GetActiveSnapshot(), InvalidSnapshot, &shuffle->pub, NULL, NULL, 0);
+	query = CreateQueryDesc(plan, sql, GetActiveSnapshot(), InvalidSnapshot, &shuffle->pub, NULL,
+							NULL, 0);
 	ExecutorStart(query, 0);
 	return query;
 }
@@ -438,7 +446,8 @@ static void
 give_tuples(Shuffle *shuffle, Take take)
 {
 	TupleTableSlot *slot = shuffle->scan->ss.ss_ScanTupleSlot;
-	TableScanDesc scan = table_beginscan(shuffle->scan->ss.ss_currentRelation, GetActiveSnapshot(), 0, NULL);
+	TableScanDesc scan = table_beginscan(shuffle->scan->ss.ss_currentRelation, GetActiveSnapshot(),
+										 0, NULL);
 
 	shuffle->given = 0;
 	while (table_scan_getnextslot(scan, ForwardScanDirection, slot))
@@ -477,7 +486,8 @@ begin_scan(Shuffle *shuffle, QueryDesc *query)
 	shuffle->scan = scan;
 	shuffle->attmap = palloc(list_length(targets) * sizeof(AttrNumber));
 	for (int i = 0; i < list_length(targets); i++)
-		shuffle->attmap[count++] = castNode(Var, list_nth_node(TargetEntry, targets, i)->expr)->varattno;
+		shuffle->attmap[count++] = castNode(Var, list_nth_node(TargetEntry, targets, i)->expr)
+			->varattno;
 	prepare(shuffle, query->tupDesc, RelationGetDescr(scan->ss.ss_currentRelation));
 	for (int i = 0; i < count; i++)
 		shuffle->last_attr = Max(shuffle->last_attr, shuffle->attmap[i]);

@@ -80,7 +80,7 @@ obey(const char *name)
 	{
 		if (!PostmasterIsAlive())
 			_exit(1);
-		CHECK_FOR_INTERRUPTS();	/* nothing where they are held */
+		CHECK_FOR_INTERRUPTS(); /* nothing where they are held */
 		pg_usleep(LOOK_US);
 	}
 }

@@ -1,6 +1,6 @@
 /*
- * flow_kinds_test.c - members of a group of flows as SQL functions, for test/t/072_flow_kinds.pl, and
- * a member of several groups that sends any bytes, for test/t/085_exchange.pl.
+ * flow_kinds_test.c - members of a group of flows as SQL functions, for test/t/072_flow_kinds.pl,
+ * and a member of several groups that sends any bytes, for test/t/085_exchange.pl.
  *
  * A producer sends batches whose content says who sent them and which they are; a consumer checks
  * every byte and answers with what makes losses, duplicates and disorder visible: counts, sums that
@@ -79,7 +79,7 @@ desc_argument(FunctionCallInfo fcinfo, int n)
 }
 
 static RfNodeId
-node_argument(bytea *greeting)
+node_argument(bytea * greeting)
 {
 	RfHelloRequest request;
 
@@ -613,7 +613,9 @@ descs_argument(FunctionCallInfo fcinfo, RfGroupDesc **descs)
 	return count;
 }
 
-/* listen_all(descs bytea[], member integer) bytea[]: the descriptions with this member's addresses */
+/*
+ * listen_all(descs bytea[], member integer) bytea[]: the descriptions with this member's addresses
+ */
 Datum
 kinds_listen_all(PG_FUNCTION_ARGS)
 {
@@ -636,9 +638,9 @@ kinds_listen_all(PG_FUNCTION_ARGS)
 }
 
 /*
- * lie(descs bytea[], member integer, number integer, messages bytea[], part integer): sends these in
- * the places of batches to the first member of one of the groups (from 1), in parts of so many bytes,
- * and nothing else; takes what comes.
+ * lie(descs bytea[], member integer, number integer, messages bytea[], part integer): sends these
+ * in the places of batches to the first member of one of the groups (from 1), in parts of so many
+ * bytes, and nothing else; takes what comes.
  */
 Datum
 kinds_lie(PG_FUNCTION_ARGS)

@@ -1,6 +1,6 @@
 /*
- * plain_fdw.c - a foreign data wrapper that does as little as one may: it keeps nothing in a relation's
- * fdw_private, has no user mapping, and pushes nothing down.
+ * plain_fdw.c - a foreign data wrapper that does as little as one may: it keeps nothing in a
+ * relation's fdw_private, has no user mapping, and pushes nothing down.
  *
  * Every foreign table has the rows 1, 2, 3 in its only column, an integer.
  */
@@ -44,8 +44,8 @@ static ForeignScan *
 plan(PlannerInfo *root, RelOptInfo *rel, Oid table, ForeignPath *path, List *tlist, List *clauses,
 	 Plan *outer)
 {
-	return make_foreignscan(tlist, extract_actual_clauses(clauses, false), rel->relid, NIL, NIL, NIL,
-							NIL, outer);
+	return make_foreignscan(tlist, extract_actual_clauses(clauses, false), rel->relid, NIL, NIL,
+							NIL, NIL, outer);
 }
 
 static void

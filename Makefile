@@ -6,7 +6,7 @@
 #   make check            install what the tests need (install-deps), then run them; ends with "N passed, N failed"
 #   make check-full       that, and what takes longer: make check-rest is only the latter
 #   make check-unit, check-sql, check-tcp, check-isolation, check-tap, check-chaos, check-roce    one group of check,
-#   make check-sanitizers, check-sql_tcp, check-tap_rest, check-roce_sql, check-roce_pair         or of check-rest;
+#   make check-sanitizers, check-sql_tcp, check-tap_rest, check-settings_few, check-roce_sql, check-roce_pair     or of check-rest;
 #                         TESTS='01_a 02_b' only those, PROVIDER=soft_tcp over another provider
 #   make indent           format the C files with pg_bsd_indent; check-unit TESTS=indent only looks
 #   make check-static     warnings of gcc and clang, clang's analyzer and cppcheck; needs no server
@@ -20,6 +20,7 @@
 #   make check-history [COUNT=...] [SEED=...] [FAULTS=2]   concurrent transactions over two nodes, checked for anomalies: test/history
 #   make check-faults [COUNT=...] [SEED=...]   faults at every step of commits over several nodes: test/faults
 #   make check-refuse [ONLY=regex] [EVERY=n]   each connection and round trip struck under each kind of statement: test/refuse
+#   make check-settings [ONLY=regex] [PACKS=n] [SEED=...]   all SQL inputs under other settings, which change no answer: test/settings
 #   make check-chaos [SEED=7] [DURATION=600]    faults on purpose while clients check answers: test/chaos/README.md
 #   make demo [SCALE=0.1] a coordinator and two data nodes with data in them, and a tour; make demo-stop removes them
 #   make bench-scan [SF=1], make bench-fdw [SF=0.1], make bench-join [SF=1] [NODES=2]
@@ -91,16 +92,16 @@ endif
 $(OBJS): $(srcdir)/Makefile
 -include $(OBJS:.o=.d)
 
-export PG_CONFIG PROVIDER TESTS SCALE SF NODES COUNT SEED DURATION TOPOLOGY FROM SHRINK ONLY EVERY
+export PG_CONFIG PROVIDER TESTS SCALE SF NODES COUNT SEED DURATION TOPOLOGY FROM SHRINK ONLY EVERY PACKS EACH JOBS ONCE FAST
 # Those that take or wait longest first: several run side by side.
 groups = roce tap sql chaos unit tcp isolation
 # What check-full has besides, and what of it wants the whole machine, so that one runs at a time.
-rest_groups = tap_rest sanitizers sql_tcp
+rest_groups = tap_rest sanitizers sql_tcp settings_few
 alone_groups = roce_sql roce_pair
 # Not in `make check`: what analyzers say of the sources; other majors of PostgreSQL, in folders of other Debian suites
 # (needs root and the network); the tests under ASan, UBSan and Valgrind, with a PostgreSQL built for them (fetches its
-# source package; needs more than an hour); the Debian packages (needs root and the network).
-extra_groups = static versions memory coverage package
+# source package; needs more than an hour); the Debian packages (needs root and the network); the SQL inputs under many settings.
+extra_groups = static versions memory coverage package settings
 run_check = $(srcdir)/test/run_check.sh
 
 one_group = $(groups:%=check-%) $(rest_groups:%=check-%) $(alone_groups:%=check-%) $(extra_groups:%=check-%)

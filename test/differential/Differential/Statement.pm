@@ -22,22 +22,39 @@ my @meaning = (
 	sub { 'SET bytea_output = ' . pick(qw(hex escape)) },
 	sub { 'SET standard_conforming_strings = ' . pick(qw(on on off)) },
 	sub { 'SET transform_null_equals = ' . pick(qw(off on)) });
+# Compiling takes a tenth of a second and more for each statement
+my $jit = sub { 'SET jit = on; SET jit_above_cost = 0; SET jit_inline_above_cost = 0; SET jit_optimize_above_cost = ' . pick(0, -1) };
 my @plans = (
 	(map { my $name = $_; sub { "SET enable_$name = " . pick(qw(on off)) } } qw(hashjoin mergejoin nestloop hashagg sort material memoize incremental_sort partitionwise_join partitionwise_aggregate async_append)),
+	(map { my $name = $_; sub { "SET enable_$name = off" } } qw(seqscan indexscan indexonlyscan bitmapscan tidscan gathermerge parallel_append parallel_hash partition_pruning)),
 	sub { "SET work_mem = '" . pick('64kB', '4MB') . "'" },
 	sub { 'SET from_collapse_limit = ' . pick(1, 8) },
 	sub { 'SET join_collapse_limit = ' . pick(1, 8) },
-	sub { 'SET max_parallel_workers_per_gather = 2; SET parallel_setup_cost = 0; SET parallel_tuple_cost = 0; SET min_parallel_table_scan_size = 0' });
+	sub { 'SET geqo_threshold = 2' },
+	sub { 'SET cursor_tuple_fraction = ' . pick(0.01, 1) },
+	sub { 'SET plan_cache_mode = ' . pick(qw(force_generic_plan force_custom_plan)) },
+	sub { 'SET constraint_exclusion = ' . pick(qw(on off)) },
+	sub { 'SET random_page_cost = 0' },
+	sub { 'SET max_parallel_workers_per_gather = 2; SET parallel_setup_cost = 0; SET parallel_tuple_cost = 0; SET min_parallel_table_scan_size = 0' },
+	# it has another name from 16 on
+	sub { "SELECT set_config(name, 'regress', false) FROM pg_settings WHERE name IN ('force_parallel_mode', 'debug_parallel_query')" },
+	sub { chance(0.2) ? $jit->() : 'SET jit = off' });
 my @own = (
 	sub { "SET rdma_fdw.receive_buffer_size = '" . pick('4kB', '8kB', '256kB') . "'" },
 	sub { 'SET rdma_fdw.receive_buffers = ' . pick(1, 2, 4, 16) },
 	sub { 'SET rdma_fdw.inline_limit = ' . pick(0, 0, 1, 64) },
 	sub { 'SET rdma_fdw.receive_pool = ' . pick(qw(auto on off granted)) },
-	sub { 'SET rdma_fdw.receive_pool_buffers = ' . pick(2, 4, 16) },
+	sub { 'SET rdma_fdw.receive_pool_buffers = ' . pick(4, 16) },
 	sub { 'SET rdma_fdw.exchange_partitions = ' . pick(qw(on off)) },
 	sub { 'SET rdma_fdw.send_local_rows = ' . pick(qw(on on off)) },
 	sub { 'SET rdma_fdw.measured_costs = ' . pick(qw(on off)) },
-	sub { 'SET rdma_fdw.flush_time = ' . pick(0, 200) });
+	sub { 'SET rdma_fdw.flush_time = ' . pick(0, 200) },
+	sub { 'SET rdma_fdw.push_down = scans' },
+	sub { 'SET rdma_fdw.lookahead_rows = ' . pick(0, 1, 10000) },
+	sub { 'SET rdma_fdw.kept_memory = ' . pick(0, "'64kB'") },
+	sub { 'SET rdma_fdw.cores = ' . pick(0, 1, 65536) },
+	sub { 'SET rdma_fdw.snapshot = each_node' },
+	sub { 'SET rdma_fdw.dynamic_registration = ' . pick(qw(on off)) });
 
 # The topology of the cases next to each other, and their settings: [for both], [for the foreign side alone]
 sub settings

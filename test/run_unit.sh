@@ -5,7 +5,8 @@
 # put into a library together with test/unit files that have no main, so nothing has to be listed; unit takes their objects from the
 # extension's build). It prints "ok - what" and "not ok - what" lines, or nothing and only its
 # exit status counts. In unit it runs plain; in sanitizers under ASan+UBSan, and under TSan too when it says pthread_create or RF_TSAN.
-# test/fuzz/NAME.c defines LLVMFuzzerTestOneInput; in sanitizers it runs for RF_FUZZ_SECONDS (10) from the inputs in test/fuzz/NAME/.
+# test/fuzz/NAME.c defines LLVMFuzzerTestOneInput; in sanitizers it runs for RF_FUZZ_SECONDS (10) from the inputs in test/fuzz/NAME/. One
+# that includes test/fuzz/backend.h brings the file of the backend that it is about along, and is not linked with the library.
 #
 # The test "bench" of unit compiles bench/engine and bench/region and runs a short load of the engine's.
 # test/static/indent.pl looks at the format of C files: the test "indent" of unit.
@@ -121,11 +122,14 @@ run_tsan() { run_one tsan "$1"; }
 # run_fuzzer NAME
 run_fuzzer()
 {
-	local name=$1 log=$work/fuzz/$1.log seeds=()
+	local name=$1 log=$work/fuzz/$1.log seeds=() with="$work/fuzz/plain.a $libs" config=${PG_CONFIG:-pg_config}
+	if grep -q '"backend.h"' "test/fuzz/$name.c"; then
+		with="-w -I$($config --includedir-server) -I$($config --includedir) -L$($config --pkglibdir) -L$($config --libdir) -lpgcommon -lpgport -lm"
+	fi
 	[ ! -d "test/fuzz/$name" ] || seeds=("test/fuzz/$name")
 	mkdir -p "$work/fuzz/$name.corpus"
 	# shellcheck disable=SC2046,SC2086
-	if ! ${CLANG:-clang} $flags $(flavour_flags fuzz) -fsanitize=fuzzer "test/fuzz/$name.c" "$work/fuzz/plain.a" $libs \
+	if ! ${CLANG:-clang} $flags $(flavour_flags fuzz) -fsanitize=fuzzer "test/fuzz/$name.c" $with \
 		-o "$work/fuzz/$name" >"$log" 2>&1; then
 		rf_show "$log" 60
 		rf_result FAIL "fuzz/$name" "does not compile; $(rf_again "$name")"

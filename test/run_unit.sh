@@ -11,8 +11,9 @@
 # The test "bench" of unit compiles bench/engine and bench/region and runs a short load of the engine's.
 # test/static/indent.pl looks at the format of C files: the test "indent" of unit.
 # test/static/rooms.pl looks at how folders and files use each other: the test "rooms" of unit. test/static/comments.pl looks for
-# files and functions that comments name: the test "comments". test/static/sql_text.pl looks for answers of other servers that become
-# a part of statements: "sql_text", and its own test "sql_text_cases".
+# files and functions that comments name: the test "comments". test/static/house.pl measures how simple the tree is: the test
+# "house". test/static/sql_text.pl looks for answers of other servers that become a part of statements: "sql_text", and its own
+# test "sql_text_cases".
 #
 #   TESTS="a b"   only these          CC, CLANG   compilers
 set -uo pipefail
@@ -168,6 +169,7 @@ static_check()
 static_check rooms "folders or files use each other in a circle, or nothing uses them" test/static/rooms.pl "$RF_SOURCE" || exit 0
 static_check indent "C files are not formatted: make indent" test/static/indent.pl --check "$RF_SOURCE" || exit 0
 static_check comments "comments name what is not there" test/static/comments.pl src include test/unit test/fuzz bench || exit 0
+static_check house "the tree is less simple than test/static/house.txt allows" test/static/house.pl "$RF_SOURCE" || exit 0
 static_check sql_text_cases "the test sql_text does not find what it is for" test/static/sql_text_cases.sh "$work/sql_text" || exit 0
 static_check sql_text "what another server says is pasted into a statement" test/static/sql_text.pl "$RF_SOURCE" || exit 0
 

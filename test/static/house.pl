@@ -54,7 +54,7 @@ my $person = qr/(?:users?|superusers?|owners?|administrators?|attackers?|readers
 
 # What counts in a text, by measure. Headers are the comments' first sentences.
 my %english = (
-	none => qr/\bnone\b/i,
+	none => qr/\b[Nn]one\b/,
 	those_that => qr/\b(?:those|one)\s+(?:that|which|who)\b|\bones\b|\b(?:that|those)\s+of\b/i,
 	others => qr/\bothers\b|\banother\s+one\b|\bthe\s+other(?=\s*(?:[.,;:?)]|$))/i,
 	what => qr/\bwhat(?:ever)?\b/i,

@@ -1,6 +1,5 @@
 /*
- * rdma_fdw.c - what PostgreSQL calls when it loads the library: settings, shared memory, the
- * engine.
+ * rdma_fdw.c - what PostgreSQL calls when it loads the library: settings, hooks, the engine.
  *
  * Loaded by shared_preload_libraries it asks for shared memory, registers the background workers,
  * and allows prepared transactions. Loaded later, by a session, it only defines the settings:
@@ -12,16 +11,15 @@
 #include "fmgr.h"
 #include "miscadmin.h"
 #include "postmaster/bgworker.h"
-#include "storage/ipc.h"
 #include "utils/guc.h"
 
-#include "rdma_fdw/fdw.h"
 #include "rdma_fdw/exchange.h"
 #include "rdma_fdw/guc.h"
 #include "rdma_fdw/remote.h"
 #include "rdma_fdw/serve.h"
 
-#include "shmem/arena.h"
+#include "fdw/exec/exec.h"
+#include "hooks.h"
 
 #define RF_ENGINE_RESTART_SECONDS	1
 
@@ -29,33 +27,16 @@ PG_MODULE_MAGIC;
 
 PGDLLEXPORT void _PG_init(void);
 
-static shmem_request_hook_type previous_shmem_request_hook = NULL;
-static shmem_startup_hook_type previous_shmem_startup_hook = NULL;
-
+/* Plans that workers get as text name the methods of custom scans. */
 static void
-rf_shmem_request(void)
+register_nodes(void)
 {
-	if (previous_shmem_request_hook)
-		previous_shmem_request_hook();
-	rf_arena_request();
-	rf_commit_shmem_request();
-	rf_gate_shmem_request();
-	rf_waiting_shmem_request();
-	rf_moves_shmem_request();
-	rf_part_log_shmem_request();
-}
-
-static void
-rf_shmem_startup(void)
-{
-	if (previous_shmem_startup_hook)
-		previous_shmem_startup_hook();
-	rf_arena_startup();
-	rf_commit_shmem_startup();
-	rf_gate_shmem_startup();
-	rf_waiting_shmem_startup();
-	rf_moves_shmem_startup();
-	rf_part_log_shmem_startup();
+	rf_store_register();
+	rf_exchange_register();
+	rf_key_join_register();
+	rf_local_rows_register();
+	rf_lookahead_register();
+	rf_lookup_register();
 }
 
 static void
@@ -93,21 +74,10 @@ void
 _PG_init(void)
 {
 	rf_define_settings();
-	rf_partialize_install_hooks();
-	rf_fdw_install_hooks();
-	rf_array_stats_install_hook();
-	rf_exchange_install_hooks();
-	rf_permit_install_hook();
-	rf_part_log_install_hook();
-	rf_commit_install_hook();
-
+	register_nodes();
+	rf_install_hooks();
 	if (!process_shared_preload_libraries_in_progress)
 		return;
-
-	previous_shmem_request_hook = shmem_request_hook;
-	shmem_request_hook = rf_shmem_request;
-	previous_shmem_startup_hook = shmem_startup_hook;
-	shmem_startup_hook = rf_shmem_startup;
 
 	/* pg_upgrade's servers and single-user mode run no workers of ours. */
 	if (IsBinaryUpgrade)

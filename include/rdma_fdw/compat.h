@@ -213,6 +213,15 @@ rf_ec_members(EquivalenceClass *ec, Relids relids)
 #endif
 }
 
+/* 18 no longer tells ExecutorRun whether it is the only call for the statement. */
+#if PG_VERSION_NUM >= 180000
+#define RF_EXECUTE_ONCE_PARAM
+#define RF_EXECUTE_ONCE
+#else
+#define RF_EXECUTE_ONCE_PARAM	,bool execute_once
+#define RF_EXECUTE_ONCE			,execute_once
+#endif
+
 /* 18 counts the disabled nodes below. */
 static inline void
 rf_cost_sort(Path *path, PlannerInfo *root, List *pathkeys, Cost input_cost, double tuples,

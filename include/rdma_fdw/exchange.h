@@ -14,9 +14,12 @@
 #include "postgres.h"
 
 #include "access/attnum.h"
+#include "executor/execdesc.h"
 #include "foreign/foreign.h"
+#include "nodes/pathnodes.h"
 #include "nodes/pg_list.h"
 #include "optimizer/optimizer.h"
+#include "optimizer/planner.h"
 #include "utils/guc.h"
 
 /* The number by which the planner divides work that workers share with their leader, as core's. */
@@ -180,8 +183,33 @@ extern void rf_route_hash_rows(RfRoute *route, const AttrNumber *keys, const str
  * itself has no flow and stays unknown in the description.
  */
 
-/* Called once, when the library is loaded: chains itself into the planner and the executor. */
-extern void rf_exchange_install_hooks(void);
+/* Called once, when the library is loaded. */
+extern void rf_exchange_register(void);
+
+/*
+ * Plans a statement by `plan`, on a node: exchanges that are in it and not in its plan are started
+ * with it, and sent rows by the other nodes. The second is the only path of rdma.exchange(). The
+ * next two make other plans for a node: probes of an index in its order, and workers that send
+ * rows. The last has the coordinator's statistics of a column; false: it is no exchange's.
+ */
+struct VariableStatData;
+extern PlannedStmt *rf_exchange_plan(Query *parse, const char *query_string, int cursor_options,
+									 ParamListInfo params, planner_hook_type plan);
+extern void rf_exchange_paths(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte);
+extern void rf_exchange_join_paths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outerrel,
+								   RelOptInfo *innerrel, JoinType jointype,
+								   JoinPathExtraData *extra);
+extern void rf_exchange_upper_paths(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input,
+									RelOptInfo *output, void *extra);
+extern bool rf_exchange_stats(RangeTblEntry *rte, AttrNumber attnum,
+							  struct VariableStatData *vardata);
+
+/*
+ * The query has started: finds its exchanges. And before it finishes: moves what is left of their
+ * rows.
+ */
+extern void rf_exchange_started(QueryDesc *query);
+extern void rf_exchange_finish(QueryDesc *query);
 
 /*
  * Shared memory of rdma.stat_moves (progress.c), asked for and made when the library is preloaded.

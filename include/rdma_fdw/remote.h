@@ -14,6 +14,7 @@
 
 #include "postgres.h"
 
+#include "catalog/objectaccess.h"
 #include "executor/tuptable.h"
 #include "foreign/foreign.h"
 #include "libpq-fe.h"
@@ -546,8 +547,8 @@ extern int	rf_extract_connection_options(List *options, const char **keywords,
 
 /*
  * Atomic commit and deadlocks over nodes: shared memory, asked for and made when the library is
- * preloaded; the background worker that starts others (resolver.c); and a hook that refuses to drop
- * servers while a transaction is to be finished there.
+ * preloaded; the background worker that starts others (resolver.c); and what the hook of object
+ * accesses saw, where servers must not be dropped while a transaction is to be finished there.
  */
 extern void rf_commit_shmem_request(void);
 extern void rf_commit_shmem_startup(void);
@@ -556,7 +557,7 @@ extern void rf_gate_shmem_startup(void);
 extern void rf_waiting_shmem_request(void);
 extern void rf_waiting_shmem_startup(void);
 extern void rf_resolver_register(void);
-extern void rf_commit_install_hook(void);
+extern void rf_commit_object_access(ObjectAccessType access, Oid class_id, Oid object_id);
 
 /* Parts of transactions of this database that are to be finished on nodes, as far as is known. */
 extern int	rf_commit_in_doubt(void);

@@ -17,6 +17,8 @@
 #include "access/htup.h"
 #include "executor/execdesc.h"
 #include "nodes/params.h"
+#include "nodes/pathnodes.h"
+#include "optimizer/planner.h"
 #include "storage/buf.h"
 #include "tcop/dest.h"
 #include "utils/array.h"
@@ -79,7 +81,11 @@ struct VariableStatData;
 extern void rf_set_distinct_stats(struct VariableStatData *vardata, AttrNumber attnum,
 								  double distinct, double null_part);
 
-extern void rf_array_stats_install_hook(void);
+/*
+ * Sets them for a column that unnest() gives of a known array, while a coordinator's statement is
+ * planned. False: it is another.
+ */
+extern bool rf_array_stats(RangeTblEntry *rte, AttrNumber attnum, struct VariableStatData *vardata);
 
 /* ---------- hello.c ---------- */
 
@@ -88,8 +94,33 @@ extern bool rf_check_engine_address(char **newval, void **extra, GucSource sourc
 
 /* ---------- partialize.c ---------- */
 
-/* Hooks for rdma.partialize, once per process. */
-extern void rf_partialize_install_hooks(void);
+/* Plans a statement, by `plan`, in which rdma.partialize() may stand. */
+extern PlannedStmt *rf_partialize_plan(Query *parse, const char *query_string, int cursor_options,
+									   ParamListInfo params, planner_hook_type plan);
+
+/* While such a statement is planned: a relation whose paths are there, and nothing above it. */
+extern void rf_partialize_rel(RelOptInfo *rel);
+
+/* ---------- kept_snapshot.c: snapshots that were kept for a reader's statements ---------- */
+
+/*
+ * Around the executor's start and run. Each of the first two returns true if it made a kept
+ * snapshot the active one: rf_kept_snapshot_started is called then once the query has started, and
+ * its snapshot is popped when the run has ended.
+ */
+extern bool rf_kept_snapshot_start(QueryDesc *query);
+extern void rf_kept_snapshot_started(QueryDesc *query);
+extern bool rf_kept_snapshot_run(QueryDesc *query);
+
+/* ---------- store.c: rows that another node writes here ---------- */
+
+extern void rf_store_register(void);
+
+/* The only path of rdma.receive(): a scan of these rows. */
+extern void rf_store_paths(RelOptInfo *rel, RangeTblEntry *rte);
+
+/* The query has started: if it inserts such rows, plain tables take many at a time. */
+extern void rf_store_started(QueryDesc *query);
 
 /* ---------- dest.c: the DestReceiver ---------- */
 
@@ -172,8 +203,8 @@ extern bytea * rf_stream_dest_reply(RfStreamDest *dest);
 
 /* ---------- permit.c: which tables' pages may be sent ---------- */
 
-/* For _PG_init: the label that allows it for a table. */
-extern void rf_permit_install_hook(void);
+/* A command is about to run: SECURITY LABEL may give a table the label that allows it. */
+extern void rf_permit_label(Node *statement);
 
 /*
  * May the session's role see all bytes of this table, the only one that the statement reads? Its
@@ -183,8 +214,17 @@ extern bool rf_may_ship_pages(const PlannedStmt *statement, Relation table);
 
 /* ---------- part_log.c: parts of distributed transactions that were prepared here ---------- */
 
-/* For _PG_init, and in the hooks of shared memory. */
-extern void rf_part_log_install_hook(void);
+/* A command that ends a prepared transaction. */
+typedef struct RfPreparedEnd
+{
+	char	   *gid;			/* NULL: it is another command */
+	bool		commit;
+} RfPreparedEnd;
+
+/* Called before each command and, if it succeeded, after it. */
+extern void rf_part_log_begin(RfPreparedEnd *end, Node *statement);
+extern void rf_part_log_ended(const RfPreparedEnd *end);
+
 extern void rf_part_log_shmem_request(void);
 extern void rf_part_log_shmem_startup(void);
 

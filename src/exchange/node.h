@@ -619,14 +619,13 @@ rf_exchange_is_path(Path *path)
 
 /* node_workers.c */
 
-/* Called once, and in the planning of exchanges' queries. */
-extern void rf_workers_install_hook(void);
+/* Called once. */
+extern void rf_workers_register(void);
+
+/* True while exchanges' queries are planned that may have such workers. */
 extern bool rf_workers_wanted;
 
 /* The query has been started: make its workers, if its plan has some, producers of the exchange. */
 extern void rf_workers_link(ExchangeState *state);
-
-/* node_probe.c: chains itself into the planner */
-extern void rf_exchange_watch_probes(void);
 
 #endif

@@ -12,8 +12,6 @@
  * may still wait for this node's rows, as their tables are others: so an exchange that is in the
  * statement but not in its plan becomes a sub-plan that nothing refers to. It is started with all
  * the others, driven while others wait, and ended with the statement.
- *
- * Hooks into the planner and the executor's start are chained.
  */
 #include "node.h"
 
@@ -56,12 +54,6 @@ PG_FUNCTION_INFO_V1(rdma_exchange_support);
  * Whether the statement that is being planned, which has exchanges, must not run in parallel mode.
  */
 static bool planned_is_unsafe = false;
-
-static planner_hook_type previous_planner = NULL;
-static set_rel_pathlist_hook_type previous_pathlist_hook = NULL;
-static get_relation_stats_hook_type previous_stats_hook = NULL;
-static ExecutorStart_hook_type previous_executor_start = NULL;
-static ExecutorFinish_hook_type previous_executor_finish = NULL;
 
 static Plan *plan_exchange(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist,
 						   List *clauses, List *plans);
@@ -224,19 +216,16 @@ add_shared_path(RelOptInfo *rel, RangeTblEntry *rte, const CustomPath *path)
 	add_partial_path(rel, &shared->path);
 }
 
-static void
-replace_exchange(PlannerInfo *root, RelOptInfo *rel, Index rti, RangeTblEntry *rte)
+void
+rf_exchange_paths(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte)
 {
 	char	   *text;
 	char	   *query;
 	CustomPath *path;
 
-	if (previous_pathlist_hook)
-		previous_pathlist_hook(root, rel, rti, rte);
-
 	/*
-	 * The planner proved it empty, so not even its columns are known. keep_all_exchanges() makes
-	 * it take part nevertheless.
+	 * The planner proved it empty, so not even its columns are known. rf_exchange_plan() makes it
+	 * take part nevertheless.
 	 */
 	if (IS_DUMMY_REL(rel) || !is_exchange(rte, &text, &query))
 		return;
@@ -376,8 +365,9 @@ find_planned(Plan *plan, MissingContext *context)
 	find_planned(innerPlan(plan), context);
 }
 
-static PlannedStmt *
-keep_all_exchanges(Query *parse, const char *query_string, int cursor_options, ParamListInfo params)
+PlannedStmt *
+rf_exchange_plan(Query *parse, const char *query_string, int cursor_options, ParamListInfo params,
+				 planner_hook_type plan)
 {
 	MissingContext context = {NIL, NULL};
 	PlannedStmt *result;
@@ -397,8 +387,7 @@ keep_all_exchanges(Query *parse, const char *query_string, int cursor_options, P
 	 * sets it again
 	 */
 	planned_is_unsafe = unsafe;
-	result = previous_planner ? previous_planner(parse, query_string, cursor_options, params) :
-		standard_planner(parse, query_string, cursor_options, params);
+	result = plan(parse, query_string, cursor_options, params);
 	planned_is_unsafe = around;
 	if (context.calls == NIL)
 		return result;
@@ -424,16 +413,13 @@ keep_all_exchanges(Query *parse, const char *query_string, int cursor_options, P
 	return result;
 }
 
-/* The coordinator's statistics of a column. */
-static bool
-exchange_stats(PlannerInfo *root, RangeTblEntry *rte, AttrNumber attnum, VariableStatData *vardata)
+bool
+rf_exchange_stats(RangeTblEntry *rte, AttrNumber attnum, VariableStatData *vardata)
 {
 	char	   *text;
 	char	   *query;
 	ExchangeSpec *spec;
 
-	if (previous_stats_hook && previous_stats_hook(root, rte, attnum, vardata))
-		return true;
 	if (!is_exchange(rte, &text, &query))
 		return false;
 	spec = rf_exchange_spec_parse(text);
@@ -461,13 +447,9 @@ run_serially(QueryDesc *query)
 	query->plannedstmt = serial;
 }
 
-static void
-executor_start(QueryDesc *query, int eflags)
+void
+rf_exchange_started(QueryDesc *query)
 {
-	if (previous_executor_start)
-		previous_executor_start(query, eflags);
-	else
-		standard_ExecutorStart(query, eflags);
 	if (rf_exchange_set != NULL && rf_exchange_set->estate != NULL &&
 		rf_exchange_set->estate == query->estate)
 	{
@@ -478,8 +460,8 @@ executor_start(QueryDesc *query, int eflags)
 	}
 }
 
-static void
-executor_finish(QueryDesc *query)
+void
+rf_exchange_finish(QueryDesc *query)
 {
 	if (rf_exchange_set != NULL && rf_exchange_set->estate != NULL &&
 		rf_exchange_set->estate == query->estate)
@@ -491,27 +473,12 @@ executor_finish(QueryDesc *query)
 		rf_exchange_finish_all(rf_exchange_set);
 		PopActiveSnapshot();
 	}
-	if (previous_executor_finish)
-		previous_executor_finish(query);
-	else
-		standard_ExecutorFinish(query);
 }
 
 void
-rf_exchange_install_hooks(void)
+rf_exchange_register(void)
 {
 	RegisterCustomScanMethods(&scan_methods);
-	previous_planner = planner_hook;
-	planner_hook = keep_all_exchanges;
-	previous_pathlist_hook = set_rel_pathlist_hook;
-	set_rel_pathlist_hook = replace_exchange;
-	rf_exchange_watch_probes();
-	rf_workers_install_hook();
+	rf_workers_register();
 	rf_stream_acquire = rf_exchange_acquire;
-	previous_stats_hook = get_relation_stats_hook;
-	get_relation_stats_hook = exchange_stats;
-	previous_executor_start = ExecutorStart_hook;
-	ExecutorStart_hook = executor_start;
-	previous_executor_finish = ExecutorFinish_hook;
-	ExecutorFinish_hook = executor_finish;
 }

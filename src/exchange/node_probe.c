@@ -40,7 +40,6 @@
  */
 #define ORDERED_DESCENT			0.5
 
-static set_join_pathlist_hook_type previous_join_hook = NULL;
 
 /*
  * The more pages are read in order, the closer they are to each other: as in
@@ -344,16 +343,14 @@ ordered_loop(PlannerInfo *root, RelOptInfo *joinrel, Path *outer, IndexPath *inn
 								build_join_pathkeys(root, joinrel, jointype, pathkeys), NULL);
 }
 
-static void
-probe_in_order(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outerrel, RelOptInfo *innerrel,
-			   JoinType jointype, JoinPathExtraData *extra)
+void
+rf_exchange_join_paths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outerrel,
+					   RelOptInfo *innerrel, JoinType jointype, JoinPathExtraData *extra)
 {
 	Path	   *outer = outerrel->cheapest_total_path;
 	bool		unique = jointype == JOIN_UNIQUE_OUTER;
 	ListCell   *lc;
 
-	if (previous_join_hook)
-		previous_join_hook(root, joinrel, outerrel, innerrel, jointype, extra);
 	if ((jointype != JOIN_INNER && jointype != JOIN_LEFT && jointype != JOIN_SEMI &&
 		 jointype != JOIN_ANTI && !unique) ||
 		innerrel->rtekind != RTE_RELATION || !IS_SIMPLE_REL(innerrel) ||
@@ -394,11 +391,4 @@ probe_in_order(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outerrel, Rel
 															   innerrel),
 												   path, pathkeys, jointype, extra));
 	}
-}
-
-void
-rf_exchange_watch_probes(void)
-{
-	previous_join_hook = set_join_pathlist_hook;
-	set_join_pathlist_hook = probe_in_order;
 }

@@ -58,7 +58,6 @@ typedef struct ProducerState
 
 bool		rf_workers_wanted = false;
 
-static create_upper_paths_hook_type previous_paths_hook = NULL;
 
 static Plan *plan_producer(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist,
 						   List *clauses, List *plans);
@@ -98,9 +97,9 @@ static const CustomExecMethods exec_methods = {
  * passes no rows on. To route and encode rows is about an operator's work for each, which none of
  * the other paths has in its costs: so what the workers do of it is taken off here.
  */
-static void
-add_producers(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input, RelOptInfo *output,
-			  void *extra)
+void
+rf_exchange_upper_paths(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input,
+						RelOptInfo *output, void *extra)
 {
 	Path	   *partial;
 	PathTarget *target;
@@ -109,8 +108,6 @@ add_producers(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input, Rel
 	double		no_rows = 0;
 	double		divisor;
 
-	if (previous_paths_hook)
-		previous_paths_hook(root, stage, input, output, extra);
 	if (!rf_workers_wanted || stage != UPPERREL_FINAL || root->query_level != 1 ||
 		!parallel_leader_participation || !output->consider_parallel ||
 		input->partial_pathlist == NIL || root->parse->commandType != CMD_SELECT ||
@@ -414,9 +411,7 @@ explain_producer(CustomScanState *node, List *ancestors, ExplainState *es)
 }
 
 void
-rf_workers_install_hook(void)
+rf_workers_register(void)
 {
 	RegisterCustomScanMethods(&scan_methods);
-	previous_paths_hook = create_upper_paths_hook;
-	create_upper_paths_hook = add_producers;
 }

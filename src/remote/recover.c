@@ -37,7 +37,6 @@
 PG_FUNCTION_INFO_V1(rdma_transactions);
 PG_FUNCTION_INFO_V1(rdma_resolve);
 
-static object_access_hook_type previous_object_access = NULL;
 
 /* ---------- one node ---------- */
 
@@ -497,11 +496,9 @@ check_drop_database(Oid database)
 						 "that database.")));
 }
 
-static void
-object_access(ObjectAccessType access, Oid class_id, Oid object_id, int sub_id, void *arg)
+void
+rf_commit_object_access(ObjectAccessType access, Oid class_id, Oid object_id)
 {
-	if (previous_object_access)
-		previous_object_access(access, class_id, object_id, sub_id, arg);
 	if (access != OAT_DROP || !rf_commit_available())
 		return;
 	if (class_id == DatabaseRelationId)
@@ -509,11 +506,4 @@ object_access(ObjectAccessType access, Oid class_id, Oid object_id, int sub_id, 
 	if (class_id == ForeignServerRelationId || class_id == UserMappingRelationId ||
 		(class_id == RelationRelationId && object_id == rf_decision_table()))
 		check_drop(class_id, object_id);
-}
-
-void
-rf_commit_install_hook(void)
-{
-	previous_object_access = object_access_hook;
-	object_access_hook = object_access;
 }

@@ -24,8 +24,6 @@
 
 #define SAMPLE	1000
 
-static get_relation_stats_hook_type previous_stats_hook = NULL;
-
 static int
 compare_hashes(const void *a, const void *b)
 {
@@ -108,8 +106,8 @@ rf_set_distinct_stats(VariableStatData *vardata, AttrNumber attnum, double disti
 	vardata->acl_ok = true;
 }
 
-static bool
-array_stats(PlannerInfo *root, RangeTblEntry *rte, AttrNumber attnum, VariableStatData *vardata)
+bool
+rf_array_stats(RangeTblEntry *rte, AttrNumber attnum, VariableStatData *vardata)
 {
 	ArrayType  *array;
 	Datum	   *values;
@@ -122,8 +120,6 @@ array_stats(PlannerInfo *root, RangeTblEntry *rte, AttrNumber attnum, VariableSt
 	bool		by_value;
 	char		align;
 
-	if (previous_stats_hook && previous_stats_hook(root, rte, attnum, vardata))
-		return true;
 	array = rf_statement_is_planned ? unnested_array(rte, attnum) : NULL;
 	if (array == NULL)
 		return false;
@@ -142,11 +138,4 @@ array_stats(PlannerInfo *root, RangeTblEntry *rte, AttrNumber attnum, VariableSt
 	rf_set_distinct_stats(vardata, attnum, different_values(hashes, n, (double) all * n / sampled),
 						  1 - (double) n / sampled);
 	return true;
-}
-
-void
-rf_array_stats_install_hook(void)
-{
-	previous_stats_hook = get_relation_stats_hook;
-	get_relation_stats_hook = array_stats;
 }

@@ -23,6 +23,7 @@
 #include "utils/snapmgr.h"
 
 #include "rdma_fdw/compat.h"
+#include "rdma_fdw/serve.h"
 #include "kept_snapshot.h"
 #include "part_log.h"
 
@@ -42,8 +43,6 @@ static List *kept = NIL;		/* KeptSnapshot, in TopTransactionContext */
 static uint64 next = 0;			/* whose snapshot the session's next statement runs under; 0: its
 								 * own */
 static QueryDesc *running = NULL;	/* that statement */
-static ExecutorStart_hook_type previous_executor_start = NULL;
-static ExecutorRun_hook_type previous_executor_run = NULL;
 
 static KeptSnapshot *
 find(uint64 statement)
@@ -68,32 +67,30 @@ rf_kept_snapshot_writes(QueryDesc *query)
  * The portal's statement, not one of a function that the planner evaluates before it. The executor
  * wants the query's snapshot to be the active one.
  */
-static void
-executor_start(QueryDesc *query, int eflags)
+bool
+rf_kept_snapshot_start(QueryDesc *query)
 {
 	KeptSnapshot *mine = next != 0 && ActivePortal != NULL ? find(next) : NULL;
 
-	if (mine)
-	{
-		PushActiveSnapshot(mine->snapshot);
-		UnregisterSnapshot(query->snapshot);
-		query->snapshot = RegisterSnapshot(mine->snapshot);
-		next = 0;
-		running = query;
-	}
-	if (previous_executor_start)
-		previous_executor_start(query, eflags);
-	else
-		standard_ExecutorStart(query, eflags);
-	if (mine)
-	{
-		rf_kept_snapshot_writes(query);
-		PopActiveSnapshot();
-	}
+	if (mine == NULL)
+		return false;
+	PushActiveSnapshot(mine->snapshot);
+	UnregisterSnapshot(query->snapshot);
+	query->snapshot = RegisterSnapshot(mine->snapshot);
+	next = 0;
+	running = query;
+	return true;
 }
 
-static bool
-push_for(QueryDesc *query)
+void
+rf_kept_snapshot_started(QueryDesc *query)
+{
+	rf_kept_snapshot_writes(query);
+	PopActiveSnapshot();
+}
+
+bool
+rf_kept_snapshot_run(QueryDesc *query)
 {
 	if (query != running)
 		return false;
@@ -101,34 +98,6 @@ push_for(QueryDesc *query)
 	running = NULL;
 	return true;
 }
-
-#if PG_VERSION_NUM >= 180000
-static void
-executor_run(QueryDesc *query, ScanDirection direction, uint64 count)
-{
-	bool		mine = push_for(query);
-
-	if (previous_executor_run)
-		previous_executor_run(query, direction, count);
-	else
-		standard_ExecutorRun(query, direction, count);
-	if (mine)
-		PopActiveSnapshot();
-}
-#else
-static void
-executor_run(QueryDesc *query, ScanDirection direction, uint64 count, bool execute_once)
-{
-	bool		mine = push_for(query);
-
-	if (previous_executor_run)
-		previous_executor_run(query, direction, count, execute_once);
-	else
-		standard_ExecutorRun(query, direction, count, execute_once);
-	if (mine)
-		PopActiveSnapshot();
-}
-#endif
 
 static bool
 is_over(uint64 statement, const RfStreamSnapshot *request)
@@ -189,19 +158,15 @@ at_subtransaction_end(SubXactEvent event, SubTransactionId mine, SubTransactionI
 }
 
 static void
-install_hooks(void)
+watch_transactions(void)
 {
-	static bool hooked = false;
+	static bool watching = false;
 
-	if (hooked)
+	if (watching)
 		return;
-	previous_executor_start = ExecutorStart_hook;
-	ExecutorStart_hook = executor_start;
-	previous_executor_run = ExecutorRun_hook;
-	ExecutorRun_hook = executor_run;
 	RegisterXactCallback(at_transaction_end, NULL);
 	RegisterSubXactCallback(at_subtransaction_end, NULL);
-	hooked = true;
+	watching = true;
 }
 
 void
@@ -210,7 +175,7 @@ rf_kept_snapshot_keep(const RfStreamSnapshot *request)
 	MemoryContext caller;
 	KeptSnapshot *entry;
 
-	install_hooks();
+	watch_transactions();
 	forget(request);
 	entry = find(request->statement);
 	if (entry == NULL)

@@ -23,7 +23,6 @@
 #include "storage/ipc.h"
 #include "storage/lwlock.h"
 #include "storage/shmem.h"
-#include "tcop/utility.h"
 #include "utils/timestamp.h"
 
 #include "rdma_fdw/compat.h"
@@ -63,7 +62,6 @@ typedef struct PartLog
 
 static PartLog *part_log = NULL;	/* NULL: the library was not preloaded */
 static uint64 preparing = 0;	/* the gid that this transaction is about to prepare; 0: none */
-static ProcessUtility_hook_type previous_process_utility = NULL;
 
 /* Each backend may be about to prepare one, or have committed one that it has not moved yet. */
 static int
@@ -305,17 +303,17 @@ will_prepare(const char *gid)
 	preparing = part.gid;
 }
 
-static void
-has_finished(const char *gid, bool commit)
+void
+rf_part_log_ended(const RfPreparedEnd *end)
 {
 	RfTransactionPart name;
 	RfTransactionPart *part;
 
-	if (!parse_gid(gid, &name))
+	if (end->gid == NULL || !parse_gid(end->gid, &name))
 		return;
 	LWLockAcquire(part_log->lock, LW_EXCLUSIVE);
 	part = find_prepared(name.gid);
-	if (part && commit)
+	if (part && end->commit)
 	{
 		part->ended_us = rf_now_us();
 		add_ended(part);
@@ -325,36 +323,21 @@ has_finished(const char *gid, bool commit)
 	LWLockRelease(part_log->lock);
 }
 
-static void
-process_utility(PlannedStmt *statement, const char *query, bool read_only_tree,
-				ProcessUtilityContext context, ParamListInfo params,
-				QueryEnvironment *environment, DestReceiver *dest, QueryCompletion *completion)
-{
-	ProcessUtility_hook_type next = previous_process_utility ? previous_process_utility :
-		standard_ProcessUtility;
-	TransactionStmt *transaction = IsA(statement->utilityStmt, TransactionStmt) ?
-		(TransactionStmt *) statement->utilityStmt : NULL;
-	bool		commit = transaction && transaction->kind == TRANS_STMT_COMMIT_PREPARED;
-	bool		finish = commit ||
-		(transaction && transaction->kind == TRANS_STMT_ROLLBACK_PREPARED);
-	char	   *gid = transaction && finish ? pstrdup(transaction->gid) : NULL;
-
-	if (finish)
-		recover();
-	else if (transaction && transaction->kind == TRANS_STMT_PREPARE)
-		will_prepare(transaction->gid);
-	next(statement, query, read_only_tree, context, params, environment, dest, completion);
-	if (finish)
-		has_finished(gid, commit);
-}
-
 void
-rf_part_log_install_hook(void)
+rf_part_log_begin(RfPreparedEnd *end, Node *statement)
 {
-	if (!process_shared_preload_libraries_in_progress)
+	TransactionStmt *transaction = (TransactionStmt *) statement;
+
+	end->gid = NULL;
+	if (!IsA(statement, TransactionStmt) || part_log == NULL)
 		return;
-	previous_process_utility = ProcessUtility_hook;
-	ProcessUtility_hook = process_utility;
+	if (transaction->kind == TRANS_STMT_PREPARE)
+		will_prepare(transaction->gid);
+	end->commit = transaction->kind == TRANS_STMT_COMMIT_PREPARED;
+	if (!end->commit && transaction->kind != TRANS_STMT_ROLLBACK_PREPARED)
+		return;
+	end->gid = pstrdup(transaction->gid);
+	recover();
 }
 
 /* ---------- what readers ask ---------- */

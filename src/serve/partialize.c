@@ -27,7 +27,6 @@
 #include "foreign/fdwapi.h"
 #include "nodes/nodeFuncs.h"
 #include "nodes/plannodes.h"
-#include "optimizer/paths.h"
 #include "optimizer/planner.h"
 #include "parser/parse_agg.h"
 #include "rdma_fdw/compat.h"
@@ -40,9 +39,6 @@
 
 /* While the planner is at a query with marks in it. */
 static bool planning_states = false;
-
-static planner_hook_type previous_planner_hook = NULL;
-static set_rel_pathlist_hook_type previous_rel_pathlist_hook = NULL;
 
 PG_FUNCTION_INFO_V1(rdma_partialize);
 
@@ -378,11 +374,9 @@ finish_plan(Plan *plan)
  */
 
 /* Foreign tables keep scanning and joining, but compute nothing above that. */
-static void
-rel_pathlist(PlannerInfo *root, RelOptInfo *rel, Index rti, RangeTblEntry *rte)
+void
+rf_partialize_rel(RelOptInfo *rel)
 {
-	if (previous_rel_pathlist_hook)
-		previous_rel_pathlist_hook(root, rel, rti, rte);
 	if (planning_states && rel->fdwroutine != NULL && rel->fdwroutine->GetForeignUpperPaths != NULL)
 	{
 		FdwRoutine *routine = palloc(sizeof(FdwRoutine));
@@ -391,14 +385,6 @@ rel_pathlist(PlannerInfo *root, RelOptInfo *rel, Index rti, RangeTblEntry *rte)
 		routine->GetForeignUpperPaths = NULL;
 		rel->fdwroutine = routine;
 	}
-}
-
-static PlannedStmt *
-plan_query(Query *parse, const char *query_string, int cursor_options, ParamListInfo params)
-{
-	if (previous_planner_hook)
-		return previous_planner_hook(parse, query_string, cursor_options, params);
-	return standard_planner(parse, query_string, cursor_options, params);
 }
 
 /* Could there be an aggregate?  Most small queries need no further look. */
@@ -417,8 +403,9 @@ may_aggregate(Query *query)
 	return false;
 }
 
-static PlannedStmt *
-rf_planner(Query *parse, const char *query_string, int cursor_options, ParamListInfo params)
+PlannedStmt *
+rf_partialize_plan(Query *parse, const char *query_string, int cursor_options, ParamListInfo params,
+				   planner_hook_type plan)
 {
 	bool		outer = planning_states;
 	Oid			mark = may_aggregate(parse) ? mark_function() : InvalidOid;
@@ -429,7 +416,7 @@ rf_planner(Query *parse, const char *query_string, int cursor_options, ParamList
 	{
 		if (planning_states)
 			replace_in_query(parse, mark);
-		result = plan_query(parse, query_string, cursor_options, params);
+		result = plan(parse, query_string, cursor_options, params);
 		if (planning_states)
 		{
 			finish_plan(result->planTree);
@@ -442,13 +429,4 @@ rf_planner(Query *parse, const char *query_string, int cursor_options, ParamList
 	}
 	PG_END_TRY();
 	return result;
-}
-
-void
-rf_partialize_install_hooks(void)
-{
-	previous_planner_hook = planner_hook;
-	planner_hook = rf_planner;
-	previous_rel_pathlist_hook = set_rel_pathlist_hook;
-	set_rel_pathlist_hook = rel_pathlist;
 }

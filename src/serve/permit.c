@@ -29,7 +29,6 @@
 #include "rdma_fdw/compat.h"
 #include "rdma_fdw/guc.h"
 #include "rdma_fdw/serve.h"
-#include "tcop/utility.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
@@ -38,7 +37,6 @@
 #define LABEL_PROVIDER		"rdma_fdw"
 #define LABEL_TEXT			"page_shipping"
 
-static ProcessUtility_hook_type previous_process_utility = NULL;
 static bool registered = false;
 static bool named = false;		/* the SECURITY LABEL statement that runs says FOR rdma_fdw */
 
@@ -76,33 +74,20 @@ check_label(const ObjectAddress *object, const char *label)
  * several. To keep its meaning without us, our provider exists only from the session's first
  * statement that names it, and for such statements only.
  */
-static void
-process_utility(PlannedStmt *statement, const char *query, bool read_only_tree,
-				ProcessUtilityContext context, ParamListInfo params,
-				QueryEnvironment *environment, DestReceiver *dest, QueryCompletion *completion)
-{
-	ProcessUtility_hook_type next = previous_process_utility ? previous_process_utility :
-		standard_ProcessUtility;
-
-	if (IsA(statement->utilityStmt, SecLabelStmt))
-	{
-		const char *provider = castNode(SecLabelStmt, statement->utilityStmt)->provider;
-
-		named = provider != NULL && strcmp(provider, LABEL_PROVIDER) == 0;
-		if (named && !registered)
-		{
-			register_label_provider(LABEL_PROVIDER, check_label);
-			registered = true;
-		}
-	}
-	next(statement, query, read_only_tree, context, params, environment, dest, completion);
-}
-
 void
-rf_permit_install_hook(void)
+rf_permit_label(Node *statement)
 {
-	previous_process_utility = ProcessUtility_hook;
-	ProcessUtility_hook = process_utility;
+	const char *provider;
+
+	if (!IsA(statement, SecLabelStmt))
+		return;
+	provider = castNode(SecLabelStmt, statement)->provider;
+	named = provider != NULL && strcmp(provider, LABEL_PROVIDER) == 0;
+	if (named && !registered)
+	{
+		register_label_provider(LABEL_PROVIDER, check_label);
+		registered = true;
+	}
 }
 
 /* Does the table have our label, and neither it nor its columns that of another provider? */

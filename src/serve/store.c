@@ -119,8 +119,6 @@ typedef struct ReceiveState
 
 static Incoming *incoming = NULL;
 static uint64 last_number = 0;
-static set_rel_pathlist_hook_type previous_pathlist_hook = NULL;
-static ExecutorStart_hook_type previous_executor_start = NULL;
 
 static Plan *plan_receive(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist,
 						  List *clauses, List *plans);
@@ -183,14 +181,12 @@ names_wanted_types(RangeTblFunction *function)
 	return true;
 }
 
-static void
-replace_receive(PlannerInfo *root, RelOptInfo *rel, Index rti, RangeTblEntry *rte)
+void
+rf_store_paths(RelOptInfo *rel, RangeTblEntry *rte)
 {
 	CustomPath *path;
 	RangeTblFunction *function;
 
-	if (previous_pathlist_hook)
-		previous_pathlist_hook(root, rel, rti, rte);
 	if (incoming == NULL || rte->rtekind != RTE_FUNCTION || list_length(rte->functions) != 1 ||
 		rte->funcordinality)
 		return;
@@ -656,18 +652,12 @@ insert_rows(Incoming *in, const char *row_types)
 	return SPI_processed;
 }
 
-/* The INSERT is ready to run: plain tables take many rows at a time. */
-static void
-executor_start(QueryDesc *query, int eflags)
+void
+rf_store_started(QueryDesc *query)
 {
-	PlanState  *node;
+	PlanState  *node = query->planstate;
 	PlanState  *source;
 
-	if (previous_executor_start)
-		previous_executor_start(query, eflags);
-	else
-		standard_ExecutorStart(query, eflags);
-	node = query->planstate;
 	if (incoming == NULL || node == NULL || !IsA(node, ModifyTableState))
 		return;
 	source = outerPlanState(node);
@@ -678,19 +668,10 @@ executor_start(QueryDesc *query, int eflags)
 	}
 }
 
-static void
-prepare_planner(void)
+void
+rf_store_register(void)
 {
-	static bool hooked = false;
-
-	if (hooked)
-		return;
 	RegisterCustomScanMethods(&scan_methods);
-	previous_pathlist_hook = set_rel_pathlist_hook;
-	set_rel_pathlist_hook = replace_receive;
-	previous_executor_start = ExecutorStart_hook;
-	ExecutorStart_hook = executor_start;
-	hooked = true;
 }
 
 /* Does the context end with this line? Then it is cut off. */
@@ -774,7 +755,6 @@ rdma_store(PG_FUNCTION_ARGS)
 	in.reply.wire_version = RF_WIRE_VERSION;
 	row_types = describe_rows(&in, columns, PG_GETARG_ARRAYTYPE_P(2));
 
-	prepare_planner();
 	SPI_connect();
 	in.outer = incoming;
 	incoming = &in;

@@ -1,6 +1,6 @@
 #!/usr/bin/env perl
-# rooms.pl [FOLDER]: the folders of src use each other in one direction only, no files call each other in a circle, and all
-# that src exports is used there.
+# rooms.pl [FOLDER]: the folders of src use each other in one direction only, no files call each other in a circle, all that
+# src exports is used there, and one file sets the hooks of PostgreSQL.
 #
 # Looks at what every file includes and, where objects lie beside the sources, at what every object calls (nm). A folder may
 # use what stands before it in @rooms. Prints the graph of folders with -v. Exit status 1 when an arrow points the wrong way,
@@ -143,6 +143,14 @@ for my $name (sort keys %defined_in)
 	my $uses = () = ($text{$file} //= text_of($file)) =~ /\b$name\b/g;
 	if ($uses < 2) { complain("$name of $file is called by nothing in src"); }
 	elsif ($others !~ /\b$name\b/) { complain("$name of $file is used there only: it should be static"); }
+}
+
+# ---------- hooks ----------
+for my $file (@files)
+{
+	next if $file eq 'src/hooks.c';
+	my %named = map { $_ => 1 } text_of($file) =~ /\b(?!rf_)([A-Za-z]\w*_hook)\b/g;
+	complain("$file names $_: only src/hooks.c sets hooks of PostgreSQL") for sort keys %named;
 }
 
 # ---------- circles of files ----------

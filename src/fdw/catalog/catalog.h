@@ -10,6 +10,7 @@
 
 #include "catalog/objectaccess.h"
 #include "foreign/fdwapi.h"
+#include "tcop/utility.h"
 
 #include "fdw/deparse/statement.h"
 
@@ -91,8 +92,26 @@ extern bool rf_is_own_table(Oid relid);
  */
 extern void rf_check_key_types(ObjectAccessType access, Oid relid, AttrNumber attnum);
 
-/* DDL on foreign tables reaches the nodes (ddl.c). */
-extern void rf_ddl_install_hooks(void);
+/*
+ * DDL on foreign tables reaches the nodes (ddl.c). begin: a command is about to run, which may
+ * raise an error. end: it has ended, with an error or not. propagate: it succeeded.
+ */
+typedef struct RfDdlCommand
+{
+	MemoryContext context;		/* of the lists' contents */
+	bool		watched;		/* it may drop or alter foreign tables */
+	List	   *altered;
+	List	   *dropped;
+	struct RfDdlCommand *outer; /* the watched command around it */
+	const TruncateStmt *truncating; /* the TRUNCATE around it */
+} RfDdlCommand;
+
+extern void rf_ddl_begin(RfDdlCommand *command, Node *statement, ProcessUtilityContext context);
+extern void rf_ddl_end(const RfDdlCommand *command);
+extern void rf_ddl_propagate(RfDdlCommand *command, Node *statement);
+
+/* What the hook of object accesses saw: a table, or a column of it, that such a command drops. */
+extern void rf_ddl_object_access(ObjectAccessType access, Oid class_id, Oid object_id, int sub_id);
 
 /* Does the TRUNCATE that runs say ONLY of this table? */
 extern bool rf_truncates_only(Oid relid);

@@ -64,19 +64,8 @@ typedef struct Dropped
 	StringInfoData tables;		/* remote names */
 } Dropped;
 
-typedef struct Command
-{
-	MemoryContext context;		/* of the lists' contents */
-	List	   *altered;		/* of Altered * */
-	List	   *dropped;		/* of Dropped * */
-	struct Command *outer;
-} Command;
-
-static ProcessUtility_hook_type previous_process_utility = NULL;
-static object_access_hook_type previous_object_access = NULL;
-
 /* The innermost command that may drop or alter such tables. */
-static Command *current = NULL;
+static RfDdlCommand *current = NULL;
 
 /* ---------- which tables ---------- */
 
@@ -143,7 +132,7 @@ ask_as(Oid role, const char *sql, int count, Oid *types, Datum *values)
 }
 
 static void
-remember(Command *command, Oid relid)
+remember(RfDdlCommand *command, Oid relid)
 {
 	MemoryContext caller;
 	Altered    *table;
@@ -239,7 +228,7 @@ named_table(Node *statement)
  * children.
  */
 static void
-prepare(Command *command, Node *statement)
+prepare(RfDdlCommand *command, Node *statement)
 {
 	RangeVar   *name = named_table(statement);
 	Oid			relid = name != NULL ? RangeVarGetRelid(name, NoLock, true) : InvalidOid;
@@ -279,7 +268,7 @@ prepare(Command *command, Node *statement)
 
 /* A table is about to be dropped. */
 static void
-add_dropped(Command *command, Oid relid)
+add_dropped(RfDdlCommand *command, Oid relid)
 {
 	MemoryContext caller = MemoryContextSwitchTo(command->context);
 	ForeignTable *table = GetForeignTable(relid);
@@ -309,11 +298,9 @@ add_dropped(Command *command, Oid relid)
 	MemoryContextSwitchTo(caller);
 }
 
-static void
-object_access(ObjectAccessType access, Oid class_id, Oid object_id, int sub_id, void *arg)
+void
+rf_ddl_object_access(ObjectAccessType access, Oid class_id, Oid object_id, int sub_id)
 {
-	if (previous_object_access)
-		previous_object_access(access, class_id, object_id, sub_id, arg);
 	if (class_id == RelationRelationId)
 		rf_check_key_types(access, object_id, sub_id);
 	if (access != OAT_DROP || class_id != RelationRelationId || current == NULL ||
@@ -333,7 +320,7 @@ error_context(void *arg)
 }
 
 static void
-propagate_drops(Command *command, bool cascade)
+propagate_drops(RfDdlCommand *command, bool cascade)
 {
 	ListCell   *lc;
 
@@ -387,7 +374,7 @@ check_defaults(Oid relid, AttrNumber columns)
 }
 
 static void
-propagate_changes(Command *command)
+propagate_changes(RfDdlCommand *command)
 {
 	ListCell   *lc;
 
@@ -435,81 +422,44 @@ rf_truncates_only(Oid relid)
 	return false;
 }
 
-/* Commands that run without this hook. */
-static void
-run_utility(PlannedStmt *planned, const char *query, bool read_only_tree,
-			ProcessUtilityContext context, ParamListInfo params, QueryEnvironment *environment,
-			DestReceiver *dest, QueryCompletion *completion)
+void
+rf_ddl_begin(RfDdlCommand *command, Node *statement, ProcessUtilityContext context)
 {
-	const TruncateStmt *outer = truncating;
+	bool		drops = IsA(statement, DropStmt) || IsA(statement, DropOwnedStmt);
 
-	truncating = IsA(planned->utilityStmt, TruncateStmt) ? (TruncateStmt *) planned->utilityStmt :
-		NULL;
-	PG_TRY();
+	*command = (RfDdlCommand)
 	{
-		if (previous_process_utility)
-			previous_process_utility(planned, query, read_only_tree, context, params, environment,
-									 dest, completion);
-		else
-			standard_ProcessUtility(planned, query, read_only_tree, context, params, environment,
-									dest, completion);
-	}
-	PG_FINALLY();
-	{
-		truncating = outer;
-	}
-	PG_END_TRY();
+		.context = CurrentMemoryContext, .outer = current, .truncating = truncating
+	};
+	command->watched = rf_propagate_ddl && !IsBinaryUpgrade &&
+		context != PROCESS_UTILITY_SUBCOMMAND && (drops || named_table(statement) != NULL);
+	if (command->watched && !drops)
+		prepare(command, statement);
+	if (command->watched)
+		current = command;
+	truncating = IsA(statement, TruncateStmt) ? (TruncateStmt *) statement : NULL;
 }
 
-static void
-process_utility(PlannedStmt *planned, const char *query, bool read_only_tree,
-				ProcessUtilityContext context, ParamListInfo params, QueryEnvironment *environment,
-				DestReceiver *dest, QueryCompletion *completion)
+void
+rf_ddl_end(const RfDdlCommand *command)
 {
-	Node	   *statement = planned->utilityStmt;
-	bool		drops = IsA(statement, DropStmt) || IsA(statement, DropOwnedStmt);
+	current = command->outer;
+	truncating = command->truncating;
+}
+
+void
+rf_ddl_propagate(RfDdlCommand *command, Node *statement)
+{
 	ErrorContextCallback callback;
-	Command		command = {0};
 
-	if (!rf_propagate_ddl || IsBinaryUpgrade || context == PROCESS_UTILITY_SUBCOMMAND ||
-		(!drops && named_table(statement) == NULL))
-	{
-		run_utility(planned, query, read_only_tree, context, params, environment, dest, completion);
+	if (command->altered == NIL && command->dropped == NIL)
 		return;
-	}
-
-	command.context = CurrentMemoryContext;
-	command.outer = current;
-	if (!drops)
-		prepare(&command, statement);
-	current = &command;
-	PG_TRY();
-	{
-		run_utility(planned, query, read_only_tree, context, params, environment, dest, completion);
-	}
-	PG_FINALLY();
-	{
-		current = command.outer;
-	}
-	PG_END_TRY();
-	if (command.altered == NIL && command.dropped == NIL)
-		return;
-
 	CommandCounterIncrement();
 	callback.callback = error_context;
 	callback.arg = NULL;
 	callback.previous = error_context_stack;
 	error_context_stack = &callback;
-	propagate_drops(&command, says_cascade(statement));
-	propagate_changes(&command);
+	propagate_drops(command, says_cascade(statement));
+	propagate_changes(command);
 	error_context_stack = callback.previous;
-}
-
-void
-rf_ddl_install_hooks(void)
-{
-	previous_process_utility = ProcessUtility_hook;
-	ProcessUtility_hook = process_utility;
-	previous_object_access = object_access_hook;
-	object_access_hook = object_access;
 }

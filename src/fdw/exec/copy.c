@@ -10,7 +10,6 @@
 
 #include "commands/copy.h"
 #include "commands/copyfrom_internal.h"
-#include "tcop/utility.h"
 
 #include "rdma_fdw/compat.h"
 
@@ -34,64 +33,38 @@ struct RfCopyLines
 	int			room;
 };
 
-static ProcessUtility_hook_type previous_process_utility = NULL;
-
 /* For the innermost COPY FROM: rows that the data nodes dropped. NULL: no such COPY runs. */
 static uint64 *dropped = NULL;
 
 /* The COPY FROM whose current line is set to the row of an error. */
 static CopyFromState located = NULL;
 
-/* What runs without this hook. */
-static void
-run_utility(PlannedStmt *statement, const char *query, bool read_only_tree,
-			ProcessUtilityContext context, ParamListInfo params, QueryEnvironment *environment,
-			DestReceiver *dest, QueryCompletion *completion)
+void
+rf_copy_begin(RfCopyCommand *command, Node *statement)
 {
-	if (previous_process_utility)
-		previous_process_utility(statement, query, read_only_tree, context, params, environment,
-								 dest, completion);
-	else
-		standard_ProcessUtility(statement, query, read_only_tree, context, params, environment,
-								dest, completion);
-}
-
-static void
-process_utility(PlannedStmt *statement, const char *query, bool read_only_tree,
-				ProcessUtilityContext context, ParamListInfo params, QueryEnvironment *environment,
-				DestReceiver *dest, QueryCompletion *completion)
-{
-	uint64	   *outer = dropped;
-	uint64		here = 0;
-
-	if (!IsA(statement->utilityStmt, CopyStmt) ||
-		!castNode(CopyStmt, statement->utilityStmt)->is_from)
+	*command = (RfCopyCommand)
 	{
-		run_utility(statement, query, read_only_tree, context, params, environment, dest,
-					completion);
-		return;
-	}
-	dropped = &here;
-	PG_TRY();
-	{
-		run_utility(statement, query, read_only_tree, context, params, environment, dest,
-					completion);
-	}
-	PG_FINALLY();
-	{
-		dropped = outer;
-		located = NULL;
-	}
-	PG_END_TRY();
-	if (completion)
-		completion->nprocessed -= Min(here, completion->nprocessed);
+		.counted = IsA(statement, CopyStmt) && castNode(CopyStmt, statement)->is_from,
+			.outer = dropped
+	};
+	if (command->counted)
+		dropped = &command->dropped;
 }
 
 void
-rf_copy_install_hook(void)
+rf_copy_end(const RfCopyCommand *command)
 {
-	previous_process_utility = ProcessUtility_hook;
-	ProcessUtility_hook = process_utility;
+	if (!command->counted)
+		return;
+	dropped = command->outer;
+	located = NULL;
+}
+
+void
+rf_copy_count(const RfCopyCommand *command, QueryCompletion *completion)
+{
+	if (completion)
+		completion->nprocessed -= Min(command->dropped, completion->nprocessed);
 }
 
 bool

@@ -18,9 +18,19 @@ struct pg_result;
 
 /*
  * COPY FROM into foreign tables. COPY counts the rows that it hands over; rf_copy_drop() reports
- * how many of them were not written. rf_copy_counts(): is that number used now?
+ * how many of them were not written. rf_copy_counts(): is that number used now? The first three are
+ * called for each command: before it, after it, with an error or not, and to correct its count.
  */
-extern void rf_copy_install_hook(void);
+typedef struct RfCopyCommand
+{
+	bool		counted;		/* it is COPY FROM */
+	uint64		dropped;		/* rows that were not written */
+	uint64	   *outer;
+} RfCopyCommand;
+
+extern void rf_copy_begin(RfCopyCommand *command, Node *statement);
+extern void rf_copy_end(const RfCopyCommand *command);
+extern void rf_copy_count(const RfCopyCommand *command, QueryCompletion *completion);
 extern bool rf_copy_counts(void);
 extern void rf_copy_drop(uint64 rows);
 
@@ -53,6 +63,22 @@ extern void rf_copy_error_context(void *lines);
  * (scan_start.c)
  */
 extern void rf_scan_before_write(EState *estate);
+
+/* Around each run of the executor (scan_start.c): which plans are run to their end in one go. */
+typedef struct RfWholeRun
+{
+	EState	   *estate;
+	PlanState  *plan;
+} RfWholeRun;
+
+extern void rf_scan_run_begins(RfWholeRun *around, QueryDesc *query, uint64 count);
+extern void rf_scan_run_ended(const RfWholeRun *around);
+
+/*
+ * The executor's run has ended, or its finish: rows that wait to be written on nodes are
+ * (modify.c).
+ */
+extern void rf_finish_loads(EState *estate);
 
 /* Statements whose scans have begun and not ended (scan_start.c). */
 extern RfOpenStatements rf_scan_open_statements(void);

@@ -46,8 +46,6 @@
 
 /* States with loads, of all executor runs in this backend. */
 static dlist_head open_loads = DLIST_STATIC_INIT(open_loads);
-static ExecutorRun_hook_type previous_executor_run = NULL;
-static ExecutorFinish_hook_type previous_executor_finish = NULL;
 
 void
 rf_complain_of_copies(Relation rel, UserMapping *first, uint64 first_rows, UserMapping *other,
@@ -124,8 +122,8 @@ finish_load(ModifyState *state)
 		state->estate->es_processed -= Min(rows - written, state->estate->es_processed);
 }
 
-static void
-finish_loads(EState *estate)
+void
+rf_finish_loads(EState *estate)
 {
 	dlist_iter	iter;
 
@@ -136,38 +134,6 @@ finish_loads(EState *estate)
 		if (state->estate == estate)
 			finish_load(state);
 	}
-}
-
-#if PG_VERSION_NUM >= 180000
-static void
-executor_run(QueryDesc *query, ScanDirection direction, uint64 count)
-{
-	if (previous_executor_run)
-		previous_executor_run(query, direction, count);
-	else
-		standard_ExecutorRun(query, direction, count);
-	finish_loads(query->estate);
-}
-#else
-static void
-executor_run(QueryDesc *query, ScanDirection direction, uint64 count, bool execute_once)
-{
-	if (previous_executor_run)
-		previous_executor_run(query, direction, count, execute_once);
-	else
-		standard_ExecutorRun(query, direction, count, execute_once);
-	finish_loads(query->estate);
-}
-#endif
-
-static void
-executor_finish(QueryDesc *query)
-{
-	if (previous_executor_finish)
-		previous_executor_finish(query);
-	else
-		standard_ExecutorFinish(query);
-	finish_loads(query->estate);
 }
 
 static void
@@ -186,16 +152,6 @@ forget_load(void *arg)
 static void
 await_end(ModifyState *state)
 {
-	static bool hooked = false;
-
-	if (!hooked)
-	{
-		previous_executor_run = ExecutorRun_hook;
-		ExecutorRun_hook = executor_run;
-		previous_executor_finish = ExecutorFinish_hook;
-		ExecutorFinish_hook = executor_finish;
-		hooked = true;
-	}
 	dlist_push_tail(&open_loads, &state->node);
 	state->gone.func = forget_load;
 	state->gone.arg = state;

@@ -143,7 +143,6 @@ rdmaBeginForeignScan(ForeignScanState *node, int eflags)
 
 	rf_keep_memory();
 	rf_use_servers(estate, InvalidOid);
-	rf_scan_watch_executor();
 	state = palloc0(sizeof(RfScanState));
 	state->context = estate->es_query_cxt;
 	state->scan = node;

@@ -34,7 +34,6 @@ uint64		rf_scan_starts = 0;
  */
 static EState *whole_run = NULL;
 PlanState  *rf_early_start = NULL;
-static ExecutorRun_hook_type previous_executor_run = NULL;
 
 static void begin_together(EState *estate, RfScanState *scan);
 static void prepare_nodes(RfScanState *state);
@@ -46,60 +45,27 @@ static const char **evaluate_params(RfScanState *state, const Datum *local_value
 
 /* ---------- whole queries ---------- */
 
-/*
- * Only ExecutorRun knows whether a query runs to its end in one call. The first scan of a backend
- * installs the hook: its ExecutorRun comes later.
- */
-static void
-executor_run(QueryDesc *query, ScanDirection direction, uint64 count
-#if PG_VERSION_NUM < 180000
-			 ,bool execute_once
-#endif
-)
+/* Only ExecutorRun knows whether a query runs to its end in one call. */
+void
+rf_scan_run_begins(RfWholeRun *around, QueryDesc *query, uint64 count)
 {
-	EState	   *saved = whole_run;
-	PlanState  *saved_plan = rf_early_start;
-
+	around->estate = whole_run;
+	around->plan = rf_early_start;
 	whole_run = count == 0 ? query->estate : NULL;
 	rf_early_start = count == 0 ? query->planstate : NULL;
-	PG_TRY();
-	{
-#if PG_VERSION_NUM >= 180000
-		if (previous_executor_run)
-			previous_executor_run(query, direction, count);
-		else
-			standard_ExecutorRun(query, direction, count);
-#else
-		if (previous_executor_run)
-			previous_executor_run(query, direction, count, execute_once);
-		else
-			standard_ExecutorRun(query, direction, count, execute_once);
-#endif
-	}
-	PG_FINALLY();
-	{
-		whole_run = saved;
-		rf_early_start = saved_plan;
-	}
-	PG_END_TRY();
+}
+
+void
+rf_scan_run_ended(const RfWholeRun *around)
+{
+	whole_run = around->estate;
+	rf_early_start = around->plan;
 }
 
 bool
 rf_scan_whole_run(EState *estate)
 {
 	return whole_run == estate;
-}
-
-void
-rf_scan_watch_executor(void)
-{
-	static bool watching = false;
-
-	if (watching)
-		return;
-	previous_executor_run = ExecutorRun_hook;
-	ExecutorRun_hook = executor_run;
-	watching = true;
 }
 
 static void

@@ -186,9 +186,6 @@ extern uint64 rf_scan_starts;
  */
 extern PlanState *rf_early_start;
 
-/* From the first call on notices which plans are run to their end in one go. */
-extern void rf_scan_watch_executor(void);
-
 /* Is this query's plan run so, and nothing of the client's comes between? */
 extern bool rf_scan_whole_run(EState *estate);
 

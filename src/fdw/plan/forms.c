@@ -16,8 +16,6 @@
 #include "forms.h"
 #include "plan.h"
 
-static planner_hook_type previous_planner = NULL;
-
 /* ---------- which forms there are ---------- */
 
 /* Is there such a query in FROM or WITH? This costs next to nothing for statements without. */
@@ -103,13 +101,6 @@ has_fragile_join(Node *node, void *unused)
 	return expression_tree_walker(node, has_fragile_join, NULL);
 }
 
-static PlannedStmt *
-plan_one(Query *query, const char *text, int options, ParamListInfo params)
-{
-	return previous_planner ? previous_planner(query, text, options, params) :
-		standard_planner(query, text, options, params);
-}
-
 /*
  * Rows that a join finds for UPDATE or DELETE are locked when they are written, not when they are
  * read, so one that has changed in between is an error. That has to be worth it: few rows are
@@ -128,7 +119,8 @@ is_worth_it(PlannedStmt *join, PlannedStmt *plain)
 
 /* As joins of its sub-selects, if it has any. */
 static PlannedStmt *
-plan_joins(Query *query, const char *text, int options, ParamListInfo params)
+plan_joins(Query *query, const char *text, int options, ParamListInfo params,
+		   planner_hook_type plan_one)
 {
 	Query	   *joins;
 	Query	   *reduced_joins;
@@ -167,8 +159,9 @@ plan_joins(Query *query, const char *text, int options, ParamListInfo params)
 	return best;
 }
 
-static PlannedStmt *
-plan_statement(Query *query, const char *text, int options, ParamListInfo params)
+PlannedStmt *
+rf_plan_forms(Query *query, const char *text, int options, ParamListInfo params,
+			  planner_hook_type plan_one)
 {
 	Query	   *steps;
 	PlannedStmt *best;
@@ -179,19 +172,12 @@ plan_statement(Query *query, const char *text, int options, ParamListInfo params
 	if (rf_push_down != RF_PUSH_DOWN_ALL)
 		return plan_one(query, text, options, params);
 	if (!has_query(query, has_grouping_sets) || !rf_reads_nodes((Node *) query))
-		return plan_joins(query, text, options, params);
+		return plan_joins(query, text, options, params, plan_one);
 
 	steps = copyObject(query);
 	if (rf_group_in_steps(steps) == 0)
-		return plan_joins(query, text, options, params);
-	best = plan_joins(steps, text, options, params);
-	plain = plan_joins(query, text, options, params);
+		return plan_joins(query, text, options, params, plan_one);
+	best = plan_joins(steps, text, options, params, plan_one);
+	plain = plan_joins(query, text, options, params, plan_one);
 	return best->planTree->total_cost < plain->planTree->total_cost ? best : plain;
-}
-
-void
-rf_forms_install_hook(void)
-{
-	previous_planner = planner_hook;
-	planner_hook = plan_statement;
 }

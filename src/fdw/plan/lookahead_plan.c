@@ -40,7 +40,6 @@
 /* Plan nodes that are added get numbers far above core's. */
 #define FIRST_PLAN_NODE		1000000
 
-static planner_hook_type previous_planner = NULL;
 
 typedef struct Changes
 {
@@ -714,14 +713,9 @@ change_plan(Changes *changes, Plan *plan)
 	return look_ahead_above(changes, plan);
 }
 
-static PlannedStmt *
-plan_query(Query *parse, const char *query_string, int cursor_options, ParamListInfo params)
+void
+rf_look_ahead(PlannedStmt *result, CmdType command, int cursor_options, uint64 before)
 {
-	uint64		before = rf_batch_statements;
-	CmdType		command = parse->commandType;
-	PlannedStmt *result = previous_planner ?
-		previous_planner(parse, query_string, cursor_options, params) :
-		standard_planner(parse, query_string, cursor_options, params);
 	Changes		changes = {result, 0, 0};
 	ListCell   *lc;
 
@@ -732,19 +726,11 @@ plan_query(Query *parse, const char *query_string, int cursor_options, ParamList
 	if (rf_batch_statements == before || rf_lookahead_rows == 0 ||
 		(command != CMD_SELECT && command != CMD_INSERT) || result->hasModifyingCTE ||
 		result->rowMarks != NIL || (cursor_options & CURSOR_OPT_SCROLL) != 0)
-		return result;
+		return;
 	result->planTree = change_plan(&changes, result->planTree);
 	foreach(lc, result->subplans)
 	{
 		if (lfirst(lc) != NULL)
 			lfirst(lc) = change_plan(&changes, (Plan *) lfirst(lc));
 	}
-	return result;
-}
-
-void
-rf_lookahead_install_hook(void)
-{
-	previous_planner = planner_hook;
-	planner_hook = plan_query;
 }

@@ -198,16 +198,18 @@ extern void rf_group_over_append(PlannerInfo *root, RelOptInfo *input_rel, RelOp
 								 GroupPathExtraData *extra);
 
 /*
- * Statements are planned in the form that is cheapest: correlated sub-selects as joins, grouping
- * sets in two steps.
+ * Plans a statement in its cheapest form, each form by plan_one: correlated sub-selects as joins,
+ * grouping sets in two steps.
  */
-extern void rf_forms_install_hook(void);
+extern PlannedStmt *rf_plan_forms(Query *query, const char *text, int options, ParamListInfo params,
+								  planner_hook_type plan_one);
 
 /*
  * Lets foreign scans that would run for each row of another plan run for many at once
- * (lookahead_plan.c). The number of scans planned so far that could.
+ * (lookahead_plan.c). command: of the statement, before it was planned; before: rf_batch_statements
+ * at that time, the number of scans planned so far that could.
  */
-extern void rf_lookahead_install_hook(void);
+extern void rf_look_ahead(PlannedStmt *result, CmdType command, int cursor_options, uint64 before);
 extern uint64 rf_batch_statements;
 
 /*

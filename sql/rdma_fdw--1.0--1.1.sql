@@ -2610,14 +2610,14 @@ CREATE VIEW rdma.metrics AS
       ('rdma_fdw_engine_connections_lost_total', e.connections_lost, 'counter', 'Connections of engines that were lost.'),
       ('rdma_fdw_engine_flows_refused_total', e.flows_refused, 'counter', 'Streams that could not be opened.'),
       ('rdma_fdw_engine_buffer_waits_total', e.buffer_waits, 'counter', 'Streams that waited for buffer memory.'),
-      ('rdma_fdw_engine_in_flight_bytes', e.bytes_in_flight, 'gauge', 'Bytes in flight under rdma_fdw.admission_policy.'),
+      ('rdma_fdw_engine_in_flight_bytes', e.bytes_in_flight, 'gauge', 'Bytes in flight under rdma_fdw.admission_window.'),
       ('rdma_fdw_engine_in_flight_max_bytes', e.bytes_in_flight_max, 'gauge', 'Most bytes that were in flight since the engine started.'),
       ('rdma_fdw_engine_value_bytes', e.value_memory, 'gauge', 'Value memory.'),
       ('rdma_fdw_engine_value_used_bytes', e.value_used, 'gauge', 'Value memory that streams have.'),
       ('rdma_fdw_engine_value_registered_bytes', e.value_registered, 'gauge', 'Value memory that is registered, once for each peer.'),
       ('rdma_fdw_engine_registrations_total', e.registrations, 'counter', 'Registrations of pieces of value memory.'),
       ('rdma_fdw_engine_registration_hits_total', e.registration_hits, 'counter', 'Pieces of value memory that were registered when a stream wanted them.'),
-      ('rdma_fdw_engine_registration_evictions_total', e.registration_evictions, 'counter', 'Registrations given up for rdma_fdw.registration_cache.'),
+      ('rdma_fdw_engine_registration_evictions_total', e.registration_evictions, 'counter', 'Registrations of value memory given up for others.'),
       ('rdma_fdw_engine_registrations_refused_total', e.registrations_refused, 'counter', 'Times that a stream got no piece of value memory, and copied.')) m(name, value, type, help)
     WHERE m.value IS NOT NULL
   UNION ALL
@@ -2652,7 +2652,7 @@ CREATE VIEW rdma.metrics AS
       ('rdma_fdw_lane_doorbells_total', l.doorbells, 'counter', 'Times that work requests were handed to the device.'),
       ('rdma_fdw_lane_immediates_total', l.immediates, 'counter', 'Immediates received.'),
       ('rdma_fdw_lane_turns_total', l.turns, 'counter', 'Turns that ended because it was the next stream''s.'),
-      ('rdma_fdw_lane_throttled_total', l.throttled, 'counter', 'Times that the admission policy made the lane wait.'),
+      ('rdma_fdw_lane_throttled_total', l.throttled, 'counter', 'Times that the admission window made the lane wait.'),
       ('rdma_fdw_lane_throttled_seconds_total', l.throttled_ms / 1000, 'counter', 'How long it made it wait.'),
       ('rdma_fdw_lane_protocol_errors_total', l.protocol_errors, 'counter', 'Messages that broke the protocol.'),
       ('rdma_fdw_lane_polls_total', l.polls, 'counter', 'Looks at the completion queue.'),

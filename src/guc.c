@@ -19,15 +19,6 @@
 #include "rdma_fdw/serve.h"
 #include "shmem/layout.h"
 
-static const struct config_enum_entry huge_pages_options[] = {
-	{"off", RF_HUGE_OFF, false},
-	{"try", RF_HUGE_TRY, false},
-	{"on", RF_HUGE_ON, false},
-	{"false", RF_HUGE_OFF, true},
-	{"true", RF_HUGE_ON, true},
-	{NULL, 0, false}
-};
-
 static const struct config_enum_entry dynamic_registration_options[] = {
 	{"off", RF_VALUES_OFF, false},
 	{"auto", RF_VALUES_AUTO, false},
@@ -57,13 +48,7 @@ static const struct config_enum_entry provider_options[] = {
 	{"auto", RF_PROVIDER_AUTO, false},
 	{"verbs", RF_PROVIDER_VERBS, false},
 	{"soft", RF_PROVIDER_SOFT, false},
-	{NULL, 0, false}
-};
-
-static const struct config_enum_entry admission_policy_options[] = {
-	{"none", RF_ADMISSION_NONE, false},
-	{"window", RF_ADMISSION_WINDOW, false},
-	{"delay", RF_ADMISSION_DELAY, false},
+	{"tcp", RF_PROVIDER_TCP, false},
 	{NULL, 0, false}
 };
 
@@ -80,9 +65,6 @@ static const struct config_enum_entry receive_pool_options[] = {
 static const struct config_enum_entry polling_mode_options[] = {
 	{"adaptive", RF_POLLING_ADAPTIVE, false},
 	{"busy", RF_POLLING_BUSY, false},
-	{"event", RF_POLLING_EVENT, false},
-	{"event_batch", RF_POLLING_EVENT_BATCH, false},
-	{"hybrid", RF_POLLING_HYBRID, false},
 	{NULL, 0, false}
 };
 
@@ -148,12 +130,6 @@ static const struct config_enum_entry encryption_options[] = {
 	{NULL, 0, false}
 };
 
-static const struct config_enum_entry soft_transport_options[] = {
-	{"auto", RF_SOFT_AUTO, false},
-	{"tcp", RF_SOFT_TCP, false},
-	{NULL, 0, false}
-};
-
 static bool
 check_trusted_networks(char **newval, void **extra, GucSource source)
 {
@@ -170,30 +146,10 @@ define_start_settings(GucContext context)
 {
 	DefineCustomIntVariable("rdma_fdw.buffer_memory",
 							"Memory for the send and receive buffers of all flows.",
-							"Lent to peers in pieces of rdma_fdw.segment_size. With an RDMA device "
-							"it is locked in memory.",
+							"Lent to peers in pieces. With an RDMA device it is locked in memory. A "
+							"quarter as much besides is for rows that do not fit a buffer.",
 							&rf_buffer_memory, 256 * 1024, 4 * 1024, INT_MAX / 2,
 							context, GUC_UNIT_KB, NULL, NULL, NULL);
-	DefineCustomIntVariable("rdma_fdw.segment_size",
-							"Largest size of the pieces in which buffer memory is lent to a peer.",
-							"A peer can reach the segments lent to it and nothing else. The "
-							"buffers of one flow must fit into one segment. "
-							"Half of the memory is in pieces of 2 MB.",
-							&rf_segment_size, 16 * 1024, 2 * 1024, 1024 * 1024,
-							context, GUC_UNIT_KB, NULL, NULL, NULL);
-	DefineCustomIntVariable("rdma_fdw.value_memory",
-							"Memory in which rows that do not fit a buffer are laid out and sent "
-							"from.",
-							"0 has them copied to the buffers. It is registered with an RDMA "
-							"device as it is used, see rdma_fdw.dynamic_registration.",
-							&rf_value_memory, 64 * 1024, 0, INT_MAX / 2,
-							context, GUC_UNIT_KB, NULL, NULL, NULL);
-	DefineCustomEnumVariable("rdma_fdw.huge_pages",
-							 "Use of huge pages for the buffer memory and the value memory.",
-							 "\"try\" falls back to ordinary pages, \"on\" refuses to start "
-							 "without huge pages.",
-							 &rf_huge_pages, RF_HUGE_TRY, huge_pages_options,
-							 context, 0, NULL, NULL, NULL);
 	DefineCustomIntVariable("rdma_fdw.max_flows",
 							"Maximum number of streams, incoming and outgoing, at one time.",
 							NULL,
@@ -217,10 +173,10 @@ define_start_settings(GucContext context)
 							&rf_engine_port, 0, 0, 65535,
 							context, 0, NULL, NULL, NULL);
 	DefineCustomEnumVariable("rdma_fdw.provider",
-							 "What moves the data: an RDMA device (verbs) or shared memory and TCP "
-							 "(soft).",
-							 "\"auto\" takes verbs when a usable device is found, and TCP for "
-							 "nodes that it does not reach.",
+							 "What moves the data: an RDMA device (verbs), shared memory and TCP "
+							 "(soft), or TCP alone (tcp).",
+							 "\"auto\" takes verbs when a usable device is found, and TCP for nodes "
+							 "that it does not reach.",
 							 &rf_provider, RF_PROVIDER_AUTO, provider_options,
 							 context, 0, NULL, NULL, NULL);
 	DefineCustomStringVariable("rdma_fdw.device",
@@ -267,18 +223,6 @@ define_start_settings(GucContext context)
 							"it.",
 							&rf_retry_count, 6, 0, 7,
 							context, 0, NULL, NULL, NULL);
-	DefineCustomIntVariable("rdma_fdw.rnr_retry",
-							"Times RDMA tries again when the receiver was not ready; 7 means "
-							"without end.",
-							"The receiver's device answers meanwhile; rdma_fdw.peer_timeout ends "
-							"it.",
-							&rf_rnr_retry, 7, 0, 7,
-							context, 0, NULL, NULL, NULL);
-	DefineCustomEnumVariable("rdma_fdw.soft_transport",
-							 "How the soft provider moves data between engines of one host.",
-							 "\"auto\" maps the other engine's buffers, \"tcp\" never does.",
-							 &rf_soft_transport, RF_SOFT_AUTO, soft_transport_options,
-							 context, 0, NULL, NULL, NULL);
 	DefineCustomEnumVariable("rdma_fdw.encryption",
 							 "Whether engines encrypt what they send each other over TCP; the "
 							 "stricter of two nodes' settings holds.",
@@ -297,62 +241,11 @@ define_engine_settings(void)
 							NULL,
 							&rf_peer_timeout, 30 * 1000, 500, 3600 * 1000,
 							PGC_SIGHUP, GUC_UNIT_MS, NULL, NULL, NULL);
-	DefineCustomIntVariable("rdma_fdw.rekey_after",
-							"How much is sent over an encrypted connection until its keys are made "
-							"anew.",
-							"Counted in records of 16 kB, also where they are smaller. Holds for "
-							"connections that are made from then on.",
-							&rf_rekey_after, 64 * 1024 * 1024, 16, 64 * 1024 * 1024,
-							PGC_SIGHUP, GUC_UNIT_KB, NULL, NULL, NULL);
 	DefineCustomEnumVariable("rdma_fdw.polling_mode",
 							 "How the engine's lanes wait for completions.",
-							 "\"adaptive\" sleeps, and once woken polls on for rdma_fdw.poll_time; "
-							 "\"busy\" never sleeps and takes a core per lane; "
-							 "\"event\", \"event_batch\" and \"hybrid\" exist for comparison.",
+							 "\"adaptive\" sleeps, and once woken polls on for about as long as a "
+							 "sleep takes; \"busy\" never sleeps and takes a core per lane.",
 							 &rf_polling_mode, RF_POLLING_ADAPTIVE, polling_mode_options,
-							 PGC_SIGHUP, 0, NULL, NULL, NULL);
-	DefineCustomIntVariable("rdma_fdw.poll_time",
-							"Microseconds that a lane goes on polling after its last success "
-							"before it sleeps.",
-							"-1 takes what sleeping and waking cost when the engine started "
-							"(rdma.stat_engine shows it).",
-							&rf_poll_time, -1, -1, 100000,
-							PGC_SIGHUP, 0, NULL, NULL, NULL);
-	DefineCustomIntVariable("rdma_fdw.poll_batch",
-							"Completions that a lane takes at once.",
-							"Polling mode \"event\" takes one, whatever is set here.",
-							&rf_poll_batch, 32, 1, 256,
-							PGC_SIGHUP, 0, NULL, NULL, NULL);
-	DefineCustomIntVariable("rdma_fdw.merge_limit",
-							"Most bytes that neighbouring buffers are merged to in one work "
-							"request; 0 never merges.",
-							NULL,
-							&rf_merge_limit, 4 * 1024, 0, RF_MAX_MESSAGE / 1024,
-							PGC_SIGHUP, GUC_UNIT_KB, NULL, NULL, NULL);
-	DefineCustomIntVariable("rdma_fdw.chain_limit",
-							"Most work requests that are handed to the device at once; 1 never "
-							"chains.",
-							NULL,
-							&rf_chain_limit, 32, 1, RF_MAX_CHAIN,
-							PGC_SIGHUP, 0, NULL, NULL, NULL);
-	DefineCustomBoolVariable("rdma_fdw.claim_backoff",
-							 "A lost claim of a shared receive buffer waits before the next "
-							 "attempt.",
-							 "Off, it is tried again at once, a thousand times before the buffer "
-							 "is asked for.",
-							 &rf_claim_backoff, true,
-							 PGC_SIGHUP, 0, NULL, NULL, NULL);
-	DefineCustomBoolVariable("rdma_fdw.selective_signaling",
-							 "Asks the device for a completion of only the last of several work "
-							 "requests.",
-							 "Off: of each.",
-							 &rf_selective_signaling, true,
-							 PGC_SIGHUP, 0, NULL, NULL, NULL);
-	DefineCustomEnumVariable("rdma_fdw.admission_policy",
-							 "Who decides how many bytes may be in flight.",
-							 "\"window\" keeps them below rdma_fdw.admission_window, \"delay\" "
-							 "follows the delay of completions below that, \"none\" has no limit.",
-							 &rf_admission_policy, RF_ADMISSION_WINDOW, admission_policy_options,
 							 PGC_SIGHUP, 0, NULL, NULL, NULL);
 	DefineCustomIntVariable("rdma_fdw.admission_window",
 							"Most bytes that the engine has in flight; what is beyond waits, and "
@@ -360,25 +253,6 @@ define_engine_settings(void)
 							"0 has no limit.",
 							&rf_admission_window, 4 * 1024, 0, 1024 * 1024,
 							PGC_SIGHUP, GUC_UNIT_KB, NULL, NULL, NULL);
-	DefineCustomIntVariable("rdma_fdw.credit_limit",
-							"Most writes that may be outstanding on one queue pair; 0 sets no "
-							"limit.",
-							"-1 finds the best limit by trying, and again as the load changes "
-							"(rdma.stat_lanes shows it).",
-							&rf_credit_limit, RF_CREDIT_AUTO, RF_CREDIT_AUTO, 1024,
-							PGC_SIGHUP, 0, NULL, NULL, NULL);
-	DefineCustomIntVariable("rdma_fdw.registration_cache",
-							"Most bytes of value memory that stay registered for peers when no "
-							"stream uses them.",
-							"What was not used for longest is deregistered first. 0 keeps nothing.",
-							&rf_registration_cache, 64 * 1024, 0, INT_MAX / 2,
-							PGC_SIGHUP, GUC_UNIT_KB, NULL, NULL, NULL);
-	DefineCustomIntVariable("rdma_fdw.probe_time",
-							"Time a sender waits for a free receive buffer before it asks the "
-							"reader.",
-							NULL,
-							&rf_probe_time, 1000, 10, 60 * 1000,
-							PGC_SIGHUP, GUC_UNIT_MS, NULL, NULL, NULL);
 	DefineCustomStringVariable("rdma_fdw.engine_address",
 							   "Address that this node tells readers to connect their engines to.",
 							   "\"host\", \"host:port\" or \"[IPv6 address]:port\". Empty: the "
@@ -432,11 +306,6 @@ define_stream_settings(void)
 							 "\"granted\" shares without remote compare-and-swap.",
 							 &rf_receive_pool, RF_RECEIVE_POOL_AUTO, receive_pool_options,
 							 PGC_USERSET, 0, NULL, NULL, NULL);
-	DefineCustomIntVariable("rdma_fdw.receive_pool_buffers",
-							"Number of receive buffers that all producers of one consumer share.",
-							NULL,
-							&rf_receive_pool_buffers, 16, RF_RECEIVE_MIN, RF_RECEIVE_MAX,
-							PGC_USERSET, 0, NULL, NULL, NULL);
 	DefineCustomIntVariable("rdma_fdw.inline_limit",
 							"Results up to this size come inside the answer on the database "
 							"connection.",
@@ -535,13 +404,6 @@ define_data_node_settings(void)
 							 "engine started.",
 							 &rf_dynamic_registration, RF_VALUES_AUTO, dynamic_registration_options,
 							 PGC_USERSET, 0, NULL, NULL, NULL);
-	DefineCustomIntVariable("rdma_fdw.dynamic_registration_threshold",
-							"Size of a row from which on rdma_fdw.dynamic_registration = auto "
-							"registers.",
-							"-1 decides by what copying and registering cost when the engine "
-							"started (rdma.stat_engine shows it).",
-							&rf_dynamic_threshold, -1, -1, INT_MAX / 2,
-							PGC_USERSET, GUC_UNIT_KB, NULL, NULL, NULL);
 }
 
 /* What the coordinator's planner and EXPLAIN go by. */

@@ -13,7 +13,7 @@ for name in co n1 n2; do
 	# The engine's port must stay when the cluster restarts: the proxy leads there.
 	rf_start "$name" timezone=UTC shared_buffers=32MB jit=off max_connections=60 log_min_messages=error autovacuum=on autovacuum_naptime=5s \
 		max_worker_processes=16 restart_after_crash=on rdma_fdw.engine_port="$(rf_free_port)" \
-		rdma_fdw.buffer_memory=64MB rdma_fdw.segment_size=8MB rdma_fdw.peer_timeout=4s "${settings[@]}"
+		rdma_fdw.buffer_memory=64MB rdma_fdw.peer_timeout=4s "${settings[@]}"
 done
 log=$work/tap
 commit=$(git -C "${RF_SOURCE:-$RF_TREE}" rev-parse --short HEAD 2>/dev/null)

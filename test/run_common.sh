@@ -17,8 +17,8 @@ rf_provider_settings()
 {
 	case ${PROVIDER:-auto} in
 		auto | verbs | soft) printf 'rdma_fdw.provider=%s\n' "${PROVIDER:-auto}" ;;
-		soft_shm) printf 'rdma_fdw.provider=soft\nrdma_fdw.soft_transport=auto\n' ;;
-		soft_tcp) printf 'rdma_fdw.provider=soft\nrdma_fdw.soft_transport=tcp\n' ;;
+		soft_shm) printf 'rdma_fdw.provider=soft\n' ;;
+		soft_tcp) printf 'rdma_fdw.provider=tcp\n' ;;
 	esac
 }
 
@@ -48,7 +48,7 @@ rf_start_trio()
 	# side by side, which an emulated machine is thankful for
 	for name in coord n1 n2; do
 		rf_start "$name" timezone=America/Los_Angeles shared_buffers=64MB max_connections=50 log_min_messages=log \
-			rdma_fdw.buffer_memory=96MB rdma_fdw.segment_size=8MB "${settings[@]}" &
+			rdma_fdw.buffer_memory=96MB "${settings[@]}" &
 		started+=($!)
 	done
 	RF_CLUSTERS=(coord n1 n2)

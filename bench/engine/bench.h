@@ -69,8 +69,8 @@ typedef struct BenchLoad
 	bool		apart;			/* each node has cores of its own, as two machines have; otherwise
 								 * any thread may run anywhere */
 	uint32_t	milliseconds;
-	const RfAdmissionPolicy *policy;	/* of the producer's node; NULL = none */
-	uint64_t	window;			/* bytes */
+	uint64_t	window;			/* bytes that the producer's node has in flight at most; 0 = no
+								 * limit */
 	BenchGroup	groups[BENCH_GROUPS];	/* flows are dealt out to the peers in turn */
 
 	/*
@@ -100,7 +100,7 @@ typedef struct BenchResult
 	uint64_t	credit_stalls;
 	uint64_t	throttled;
 	uint64_t	merged_while_throttled;
-	uint64_t	high_water;		/* bytes in flight under the policy */
+	uint64_t	high_water;		/* bytes in flight under the window */
 	uint64_t	in_place;		/* bytes sent from value memory */
 	uint64_t	registrations;	/* of value memory */
 	RfCalibration calibration;	/* what copying and registering cost */

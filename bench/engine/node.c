@@ -406,13 +406,12 @@ static void
 open_device(Node *node)
 {
 	const char *transport = node->load->transport;
-	RfProviderConfig config = {.gid_index = -1,
-		.timeout = 14,
-		.retry_count = 7,
-		.rnr_retry = 7,
-		.memory_to_register = node->arena_size * (size_t) node->load->peers +
-		2 * BENCH_VALUE_MEMORY,
-	.soft_tcp_only = strcmp(transport, "tcp") == 0};
+	RfProviderConfig config = {
+		.gid_index = -1, .timeout = 14, .retry_count = 7,
+		.memory_to_register =
+			node->arena_size * (size_t) node->load->peers + 2 * BENCH_VALUE_MEMORY,
+		.soft_tcp_only = strcmp(transport, "tcp") == 0
+	};
 	RfError		error = {0};
 
 	node->provider = strcmp(transport, "verbs") == 0 ? &rf_provider_verbs :
@@ -723,8 +722,8 @@ node_main(void *argument)
 	config.provider = node->provider;
 	config.device = node->device;
 	config.cq_depth = load->peers * ((int) config.max_wr + MAX_RECV);
-	if (load->policy != NULL && node->me == 0)
-		config.admission = rf_admission_new(load->policy, load->window);
+	if (node->me == 0)
+		config.admission_window = load->window;
 	config.main_wake_fd = main_fd;
 	config.wake_owner = wake_owner;
 	if (node->shared->device.max_qp_wr > 0 &&
@@ -790,7 +789,6 @@ node_main(void *argument)
 	for (int b = 0; b < node->backend_count; b++)
 		close(node->backends[b].wake_fd);
 	close(main_fd);
-	rf_admission_unuse(config.admission);
 	return NULL;
 }
 

@@ -43,8 +43,8 @@
 #define ROW_BYTES		64
 #define SLOTS			4		/* rdma_fdw.receive_buffers */
 #define SLOT_SIZE		(64u << 10) /* rdma_fdw.receive_buffer_size */
-#define POOL_BUFFERS	16		/* rdma_fdw.receive_pool_buffers */
-#define SEGMENT_SIZE	(2u << 20)	/* rdma_fdw.segment_size */
+#define POOL_BUFFERS	16		/* four streams' */
+#define SEGMENT_SIZE	(2u << 20)
 #define CAPACITY		(SLOT_SIZE - (uint32_t) sizeof(RfSlotHeader))
 #define FIRST_ROOM		8192u	/* of a flow's first batch, and by how much the next ones are
 								 * larger */

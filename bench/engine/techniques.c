@@ -254,22 +254,19 @@ admission(const char *transport)
 	static const struct
 	{
 		const char *name;
-		const RfAdmissionPolicy *policy;
 		uint64_t	window;
 	}			variants[] = {
-		{"no limit", NULL, 0},
-		{"window of 256 kB", &rf_admission_window_policy, 256 << 10},
-		{"window of 1 MB", &rf_admission_window_policy, 1 << 20},
-		{"window of 4 MB", &rf_admission_window_policy, 4 << 20},
-		{"delay, 4 MB at most", &rf_admission_delay_policy, 4 << 20}
+		{"no limit", 0},
+		{"window of 256 kB", 256 << 10},
+		{"window of 1 MB", 1 << 20},
+		{"window of 4 MB", 4 << 20}
 	};
-	BenchLoad	loads[5];
+	BenchLoad	loads[4];
 	BenchSeries series;
 
-	for (int v = 0; v < 5; v++)
+	for (int v = 0; v < 4; v++)
 	{
 		loads[v] = base_load(transport, variants[v].name);
-		loads[v].policy = variants[v].policy;
 		loads[v].window = variants[v].window;
 		loads[v].groups[0] = (BenchGroup)
 		{
@@ -287,23 +284,20 @@ admission(const char *transport)
 				.latency = true
 		};
 	}
-	series = bench_series("admission", "overload", loads, 5);
+	series = bench_series("admission", "overload", loads, 4);
 	bench_row("admission", transport, "p99 latency of a small flow, 1 MB over no limit",
-			  bench_ratio(&series, bench_p99, 2, 0), false, target(transport, "tcp", 0.5),
-			  "p99 -98 % over Accelio, all techniques together");
+			  bench_ratio(&series, bench_p99, 2, 0), false,
+			  target(transport, "tcp", 0.5), "p99 -98 % over Accelio, all techniques together");
 	bench_row("admission", transport, "bandwidth under overload, 1 MB over no limit",
-			  bench_ratio(&series, bench_bandwidth, 2, 0), true, target(transport, "tcp", 1.0),
-			  "1.299");
+			  bench_ratio(&series, bench_bandwidth, 2, 0), true,
+			  target(transport, "tcp", 1.0), "1.299");
 	bench_row("admission", transport, "p99 latency of a small flow, 4 MB over no limit",
 			  bench_ratio(&series, bench_p99, 3, 0), false, NAN, "-");
 	bench_row("admission", transport, "bandwidth under overload, 4 MB over no limit",
 			  bench_ratio(&series, bench_bandwidth, 3, 0), true, NAN, "-");
-	bench_row("admission", transport, "p99 latency, delay policy over no limit",
-			  bench_ratio(&series, bench_p99, 4, 0), false, NAN, "-");
-	bench_row("admission", transport, "bandwidth, delay policy over no limit",
-			  bench_ratio(&series, bench_bandwidth, 4, 0), true, NAN, "-");
 	bench_row("admission", transport, "most bytes in flight over the window of 1 MB",
-			  bench_median(&series, bench_high_water, 2) / (1 << 20), false, 1.0, "-");
+			  bench_median(&series, bench_high_water, 2) / (1 << 20),
+			  false, 1.0, "-");
 	bench_row("admission", transport, "requests merged while they had to wait, 1 MB",
 			  bench_median(&series, bench_merged_while_throttled, 2), true, 1, "-");
 	bench_row("admission", transport, "times throttled, no limit",
@@ -341,7 +335,6 @@ weights(const char *transport)
 	{
 		loads[v] = base_load(transport, names[v]);
 		loads[v].milliseconds = 2 * bench_ms;	/* so that the last buffers do not count */
-		loads[v].policy = &rf_admission_window_policy;
 		loads[v].window = 256 << 10;
 		for (int g = 0; g < 3; g++)
 			loads[v].groups[g] = (BenchGroup)

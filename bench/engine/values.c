@@ -92,7 +92,7 @@ bench_value_producer(void *argument)
 		uint8_t    *place = own;
 		RfValueStep step;
 
-		while ((step = rf_value_place(node->shared, flow, &cursor, group->values, -1, group->length,
+		while ((step = rf_value_place(node->shared, flow, &cursor, group->values, group->length,
 									  &place)) > RF_VALUE_IN_PLACE)
 		{
 			if (step == RF_VALUE_ASKED)

@@ -44,8 +44,7 @@ typedef struct Hello
 } Hello;
 
 static const RfProvider *provider = &rf_provider_verbs;
-static const RfProviderConfig config = {
-.gid_index = -1, .timeout = 14, .retry_count = 7, .rnr_retry = 7};
+static const RfProviderConfig config = {.gid_index = -1,.timeout = 14,.retry_count = 7};
 static RfDevice *device;
 static RfCq *cq;
 static RfQp *qp;

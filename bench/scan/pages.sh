@@ -3,7 +3,7 @@
 # time, of one pull each way. One coordinator and one data node on this machine; interleaved rounds, medians, ratios pages / columns.
 #
 #   SF     TPC-H scale (default 0.3: 1.8 million line items, 3 million rows of nums)      RUNS  rounds (default 5)
-#   PULLS  "narrow medium wide filter dead"       TRANSPORTS "auto tcp" (rdma_fdw.soft_transport)
+#   PULLS  "narrow medium wide filter dead"       TRANSPORTS "soft tcp" (rdma_fdw.provider)
 #   OUT    a file for the table, besides the terminal
 #
 # narrow, medium and wide are those of run.sh; filter is wide with a condition that one row in ten passes; dead is medium on a table
@@ -12,14 +12,14 @@ set -euo pipefail
 . "$(dirname "$0")/../clusters.sh"
 sf=${SF:-0.3} runs=${RUNS:-5}
 read -ra pulls <<<"${PULLS:-narrow medium wide filter dead}"
-read -ra transports <<<"${TRANSPORTS:-auto tcp}"
+read -ra transports <<<"${TRANSPORTS:-soft tcp}"
 bench_begin
 bench_tpch
 settings=(shared_buffers="$(awk -v sf="$sf" 'BEGIN { printf "%dMB", 256 + sf * 3584 }')" work_mem=256MB jit=off wal_level=minimal
 	max_wal_senders=0 max_wal_size=8GB fsync=off autovacuum=off max_parallel_workers_per_gather=0)
 rf_start n1 "${settings[@]}"
 for transport in "${transports[@]}"; do
-	rf_start "$transport" "${settings[@]}" rdma_fdw.provider=soft rdma_fdw.soft_transport="$transport"
+	rf_start "$transport" "${settings[@]}" rdma_fdw.provider="$transport"
 done
 rows=$(awk -v sf="$sf" 'BEGIN { printf "%d", sf * 10000000 }')
 sed -n '/^CREATE TABLE lineitem/,$p' "$tree/bench/tpch/schema.sql" | rf_psql n1 -q -v decimal='double precision'

@@ -41,8 +41,8 @@ say "starting clusters"
 rf_start n1 "${settings[@]}" rdma_fdw.encryption=off
 rf_start n2 "${settings[@]}" rdma_fdw.encryption=off
 rf_start shm "${settings[@]}"
-rf_start tcp "${settings[@]}" rdma_fdw.provider=soft rdma_fdw.soft_transport=tcp rdma_fdw.encryption=off
-rf_start tls "${settings[@]}" rdma_fdw.provider=soft rdma_fdw.soft_transport=tcp
+rf_start tcp "${settings[@]}" rdma_fdw.provider=tcp rdma_fdw.encryption=off
+rf_start tls "${settings[@]}" rdma_fdw.provider=tcp
 [ -z "${VERBS:-}" ] || rf_start verbs "${settings[@]}" rdma_fdw.provider=verbs
 
 # table_data CLUSTER SUFFIX NODES NODE: lineitem and nums, whole or a node's half

@@ -13,16 +13,11 @@
 
 /* postmaster start */
 extern int	rf_buffer_memory;	/* rdma_fdw.buffer_memory, kB: the arena, default 256MB */
-extern int	rf_segment_size;	/* rdma_fdw.segment_size, kB: what is lent to one peer, default
-								 * 16MB */
-extern int	rf_value_memory;	/* rdma_fdw.value_memory, kB: where large rows are sent from,
-								 * default 64MB; 0 = none */
-extern int	rf_huge_pages;		/* rdma_fdw.huge_pages, RfHugePages */
 extern int	rf_max_flows;		/* rdma_fdw.max_flows, default 1024 */
 extern int	rf_engine_lanes;	/* rdma_fdw.engine_lanes, default 1 */
 extern char *rf_listen_address; /* rdma_fdw.listen_address, default: listen_addresses' first */
 extern int	rf_engine_port;		/* rdma_fdw.engine_port; 0 = any free port */
-extern int	rf_provider;		/* rdma_fdw.provider: auto | verbs | soft */
+extern int	rf_provider;		/* rdma_fdw.provider: auto | verbs | soft | tcp */
 extern char *rf_device;			/* rdma_fdw.device */
 extern int	rf_device_port;
 extern int	rf_gid_index;		/* -1 = by score */
@@ -31,28 +26,13 @@ extern int	rf_traffic_class;
 extern int	rf_service_level;
 extern int	rf_ack_timeout;
 extern int	rf_retry_count;
-extern int	rf_rnr_retry;
-extern int	rf_soft_transport;	/* rdma_fdw.soft_transport: auto | tcp */
 extern int	rf_encryption;		/* rdma_fdw.encryption: RfEncryption (wire.h), default auto */
 
 /* reload (engine) */
 extern int	rf_peer_timeout;	/* ms, default 30 s */
-extern int	rf_rekey_after;		/* kB sent until a connection's keys are made anew, default 64 GB */
 extern int	rf_polling_mode;	/* RfPollingMode */
-extern int	rf_poll_time;		/* us the lane keeps trying before it arms; -1 = as measured at
-								 * start */
-extern int	rf_poll_batch;		/* completions per poll, default 32 */
-extern int	rf_merge_limit;		/* kB per merged work request */
-extern int	rf_chain_limit;		/* work requests per post */
-extern bool rf_selective_signaling;
-extern bool rf_claim_backoff;	/* rdma_fdw.receive_pool: of lost claims */
-extern int	rf_admission_policy;	/* RF_ADMISSION_* */
 extern int	rf_admission_window;	/* kB in flight per device, default 4096, 0 = no limit */
-extern int	rf_credit_limit;	/* work requests outstanding per queue pair; 0 = no limit,
-								 * RF_CREDIT_AUTO */
-extern int	rf_registration_cache;	/* kB of value memory that stay registered unused, default 64MB */
 extern int	rf_register_pages;	/* RF_REGISTER_*: shared buffers */
-extern int	rf_probe_time;		/* ms */
 extern char *rf_engine_address; /* what a data node tells readers to connect to; "" = the host
 								 * libpq used */
 extern int	rf_token_lifetime;	/* s */
@@ -65,7 +45,6 @@ extern char *rf_exchange_hosts; /* addresses that a statement may have the engin
 extern int	rf_receive_buffers; /* per flow, 1..16, default 4 */
 extern int	rf_receive_buffer_size; /* kB, default 256 */
 extern int	rf_receive_pool;	/* RF_RECEIVE_POOL_* */
-extern int	rf_receive_pool_buffers;	/* 4..64, default 16 */
 extern int	rf_inline_limit;	/* kB, default 64 */
 extern int	rf_buffer_wait;		/* ms, default 10 s */
 extern int	rf_cores;			/* rdma_fdw.cores, shared by nodes of a statement on this machine;
@@ -79,7 +58,6 @@ extern int	rf_flush_time;		/* ms, default 200; 0: never */
 extern bool rf_allow_page_shipping;
 extern int	rf_region_mode;		/* RfRegionMode */
 extern int	rf_dynamic_registration;	/* RfValueMode */
-extern int	rf_dynamic_threshold;	/* kB; -1 = as measured at start */
 extern int	rf_connect_timeout; /* ms: engine to engine */
 extern int	rf_commit_mode;		/* RfCommitMode */
 extern int	rf_snapshot_mode;	/* RfSnapshotMode */
@@ -98,19 +76,11 @@ extern int	rf_lookahead_rows;	/* at most; 0: none */
 
 enum
 {
-	RF_PROVIDER_AUTO, RF_PROVIDER_VERBS, RF_PROVIDER_SOFT
-};
-enum
-{
-	RF_SOFT_AUTO, RF_SOFT_TCP
+	RF_PROVIDER_AUTO, RF_PROVIDER_VERBS, RF_PROVIDER_SOFT, RF_PROVIDER_TCP
 };
 enum
 {
 	RF_REGISTER_AUTO, RF_REGISTER_ON, RF_REGISTER_OFF
-};
-enum
-{
-	RF_ADMISSION_NONE, RF_ADMISSION_WINDOW, RF_ADMISSION_DELAY
 };
 enum
 {
@@ -134,14 +104,6 @@ typedef enum RfCommitMode
 	RF_COMMIT_BEST_EFFORT		/* each commits for itself */
 } RfCommitMode;
 
-/* Values of rdma_fdw.huge_pages. */
-typedef enum RfHugePages
-{
-	RF_HUGE_OFF,
-	RF_HUGE_TRY,				/* ordinary pages where there are no huge ones */
-	RF_HUGE_ON
-} RfHugePages;
-
 /* The values of rdma_fdw.dynamic_registration. */
 typedef enum RfValueMode
 {
@@ -151,8 +113,8 @@ typedef enum RfValueMode
 } RfValueMode;
 
 /*
- * How a lane waits for completions (src/engine/polling.c says what each does); the values of
- * rdma_fdw.polling_mode.
+ * How a lane waits for completions (src/engine/polling.c says what each does). The first two are
+ * the values of rdma_fdw.polling_mode; bench/engine compares them with the others.
  */
 typedef enum RfPollingMode
 {

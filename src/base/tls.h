@@ -23,6 +23,11 @@
 #define RF_TLS_KEY_SIZE		32
 #define RF_TLS_RECORD		16384	/* bytes of a full record; as many are counted for a smaller
 									 * one */
+/*
+ * Bytes until keys are made anew: 2^22 full records. AES-GCM is good for 2^24.5 of one key (RFC
+ * 8446, 5.5).
+ */
+#define RF_REKEY_AFTER		(UINT64_C(64) << 30)
 #define RF_TLS_TEXT			"TLS 1.3 AES-256-GCM"
 
 typedef struct RfTls RfTls;

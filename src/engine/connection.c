@@ -77,8 +77,7 @@ bool
 rf_connection_begin_tls(RfConnection *connection)
 {
 	RfHandshake *hs = &connection->handshake;
-	RfTlsKey	key = {.client = !connection->accepted,
-	.rekey_after = (uint64_t) rf_rekey_after * 1024};
+	RfTlsKey	key = {.client = !connection->accepted, .rekey_after = RF_REKEY_AFTER};
 	RfError		error;
 
 	if (rf_handshake_encryption(hs) == RF_ENCRYPTION_OFF)

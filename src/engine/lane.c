@@ -107,11 +107,7 @@ take_settings(RfLaneThread *lane, const RfLaneConfig *from)
 		to->chain_limit = to->max_wr;
 	to->signal_all = from->signal_all;
 	to->claim_at_once = from->claim_at_once;
-	if (lane->admission != from->admission)
-	{
-		rf_admission_unuse(lane->admission);
-		lane->admission = rf_admission_use(from->admission);
-	}
+	to->admission_window = from->admission_window;
 	to->credit_limit = from->credit_limit;
 	rf_throttle_set(&lane->throttle, to->credit_limit);
 	rf_polling_set(&lane->polling, to->polling_mode, to->poll_batch, to->poll_us);
@@ -184,14 +180,12 @@ add_connection(RfLaneThread *lane, int peer, RfQp *qp, const RfLaneProof *proof)
 
 /* Admitted bytes are no longer in flight. */
 static void
-give_back(RfLaneThread *lane, uint64_t bytes, uint32_t us)
+give_back(RfLaneThread *lane, uint64_t bytes)
 {
 	if (bytes == 0)
 		return;
 	lane->queue.in_flight -= bytes;
-	rf_lane_wake_others(lane, rf_admission_give(lane->admission,
-												&lane->config.shared->admission,
-												bytes, us));
+	rf_lane_wake_others(lane, rf_admission_give(&lane->config.shared->admission, bytes));
 }
 
 /* Requests that will not complete: their queue pair is gone. */
@@ -202,7 +196,7 @@ forget_posts(RfLaneThread *lane, LaneConnection *connection)
 
 	while (connection->posts != NULL && connection->completed < connection->posted)
 		admitted += connection->posts[++connection->completed % lane->config.max_wr].admitted;
-	give_back(lane, admitted, 0);
+	give_back(lane, admitted);
 }
 
 static void
@@ -313,7 +307,6 @@ requests_completed(RfLaneThread *lane, LaneConnection *connection, uint64_t wr_i
 	uint64_t	before = connection->completed;
 	uint64_t	bytes = 0;
 	uint64_t	admitted = 0;
-	int64_t		posted_at = 0;
 
 	if (wr_id <= connection->completed || wr_id > connection->posted)
 		return false;
@@ -323,11 +316,7 @@ requests_completed(RfLaneThread *lane, LaneConnection *connection, uint64_t wr_i
 
 		connection->strided_out -= post.strided;
 
-		if (post.admitted > 0)
-		{
-			admitted += post.admitted;
-			posted_at = post.posted_at;
-		}
+		admitted += post.admitted;
 
 		/*
 		 * A flow is attached until all of its own requests completed, so it is still the same one.
@@ -340,12 +329,7 @@ requests_completed(RfLaneThread *lane, LaneConnection *connection, uint64_t wr_i
 	atomic_store_explicit(&lane->lane->qps[connection - lane->connections].outstanding,
 						  (uint32_t) (connection->posted - connection->completed),
 						  memory_order_relaxed);
-	if (admitted > 0)
-	{
-		int64_t		us = rf_now_us() - posted_at;
-
-		give_back(lane, admitted, us > 0 ? (uint32_t) us : 1);
-	}
+	give_back(lane, admitted);
 
 	rf_queue_unpark(lane, connection, rf_lane_flow_serve);
 	return true;
@@ -547,7 +531,6 @@ free_lane(RfLaneThread *lane)
 	free(lane->wcs);
 	free(lane->commands);
 	free(lane->notices);
-	rf_admission_unuse(lane->admission);
 	pthread_mutex_destroy(&lane->lock);
 	free(lane);
 }

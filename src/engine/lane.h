@@ -44,7 +44,6 @@ typedef struct LanePost
 								 * which claim */
 	uint16_t	kind;			/* RfImmKind, LANE_POST_CLAIM */
 	uint32_t	admitted;		/* bytes in flight under the admission window */
-	int64_t		posted_at;		/* us; only when bytes were admitted */
 	uint32_t	bytes;
 	uint32_t	strided;		/* entries that are */
 } LanePost;
@@ -200,7 +199,6 @@ struct RfLaneThread
 	int32_t		touched[RF_MAX_PEERS];
 	int			touched_count;
 	LaneQueue	queue;
-	RfAdmission *admission;		/* NULL: none */
 	LaneList	starving;		/* producers' flows without credit, roughly by probe_at */
 	LaneList	claiming;		/* producers' flows with scheduled attempts */
 	int64_t		claim_at;		/* us: the first of them is due */

@@ -144,7 +144,6 @@ rf_lane_request(RfLaneThread *lane, uint32_t flow, uint32_t kind, uint32_t slots
 	post->slots = (uint16_t) slots;
 	post->kind = (uint16_t) kind;
 	post->admitted = admitted;
-	post->posted_at = lane->now;
 	lane->queue.in_flight += admitted;
 	post->bytes = bytes;
 	post->strided = 0;

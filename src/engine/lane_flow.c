@@ -306,7 +306,8 @@ merge_slots(RfLaneThread *lane, const RfFlow *flow, const LaneFlow *local, Messa
 
 	if (local->claims != NULL || message->parts.count > 0)
 		return;
-	room = rf_admission_room(lane->admission, &lane->config.shared->admission, lane->lane->number,
+	room = rf_admission_room(lane->config.admission_window, &lane->config.shared->admission,
+							 lane->lane->number,
 							 lane->queue.in_flight);
 	if (most > lane->max_message)
 		most = lane->max_message;
@@ -341,7 +342,7 @@ post_message(RfLaneThread *lane, uint32_t index, const Message *message)
 	uint32_t	place = (uint32_t) (message->first % local->window);
 	RfWr	   *wr = rf_lane_request(lane, index, RF_IMM_DATA,
 									 (uint32_t) (message->next - message->first), message->bytes,
-									 lane->admission != NULL ? message->bytes : 0);
+									 lane->config.admission_window > 0 ? message->bytes : 0);
 
 	if (message->parts.count > 0)
 	{
@@ -426,8 +427,8 @@ rf_lane_flow_send(RfLaneThread *lane, uint32_t index, uint64_t budget, uint64_t 
 			lane->max_strided)
 			return QUEUE_PARK;
 		merge_slots(lane, flow, local, &message, end, budget - *sent);
-		if (lane->admission != NULL &&
-			!rf_admission_take(lane->admission, admission, lane->lane->number,
+		if (lane->config.admission_window > 0 &&
+			!rf_admission_take(lane->config.admission_window, admission, lane->lane->number,
 							   lane->queue.in_flight, message.bytes))
 			return QUEUE_THROTTLED;
 
@@ -436,9 +437,8 @@ rf_lane_flow_send(RfLaneThread *lane, uint32_t index, uint64_t budget, uint64_t 
 			!atomic_compare_exchange_strong(&flow->status[message.first % local->slot_count],
 											&gathered, RF_SLOT_IN_FLIGHT))
 		{
-			if (lane->admission != NULL)
-				rf_lane_wake_others(lane, rf_admission_give(lane->admission, admission,
-															message.bytes, 0));
+			if (lane->config.admission_window > 0)
+				rf_lane_wake_others(lane, rf_admission_give(admission, message.bytes));
 			return QUEUE_DONE;
 		}
 

@@ -8,7 +8,6 @@
 #include "rdma_fdw/guc.h"
 #include "shmem/layout.h"
 
-#include "admit.h"
 
 typedef struct RfLaneThread RfLaneThread;
 
@@ -66,7 +65,7 @@ typedef struct RfLaneConfig
 	bool		signal_all;		/* ask for a completion of every work request */
 	bool		claim_at_once;	/* a lost claim of a shared receive pool's buffer is tried again at
 								 * once, without backoff */
-	RfAdmission *admission;		/* NULL = no policy. The lane keeps a use of its own */
+	uint64_t	admission_window;	/* bytes in flight on the device; 0 = no limit */
 	int32_t		credit_limit;	/* work requests outstanding on a queue pair; 0 = up to max_wr,
 								 * RF_CREDIT_AUTO = by trying */
 	int			main_wake_fd;	/* eventfd: the main thread has events to read */
@@ -83,8 +82,8 @@ extern RfCq *rf_lane_cq(RfLaneThread *lane);
 
 /*
  * Sets the settings that may change while the lane runs: polling_mode, poll_batch, poll_us,
- * probe_ms, peer_timeout_ms, merge_limit, chain_limit, signal_all, claim_at_once, admission,
- * credit_limit.
+ * probe_ms, peer_timeout_ms, merge_limit, chain_limit, signal_all, claim_at_once,
+ * admission_window, credit_limit.
  */
 extern void rf_lane_tune(RfLaneThread *lane, const RfLaneConfig *config);
 

@@ -36,6 +36,15 @@
 #define RF_LISTEN_FIRST_US	500000
 #define RF_LISTEN_MAX_US	8000000
 
+/*
+ * How lanes work (RfLaneConfig). bench/engine measures what each of these is worth, and
+ * docs/architecture.md names its row there.
+ */
+#define POLL_BATCH			32	/* completions */
+#define PROBE_MS			1000	/* at most */
+#define MERGE_LIMIT			(4 << 20)	/* bytes */
+#define CHAIN_LIMIT			32	/* work requests */
+
 PGDLLEXPORT void rf_engine_main(Datum arg);
 
 /* Engines of the same boot may use local sockets. Zero, so never, if the kernel has no boot id. */
@@ -69,41 +78,15 @@ read_boot_id(uint8_t id[16])
 static void
 lane_settings(RfLaneConfig *config)
 {
-	config->poll_batch = rf_poll_batch;
+	config->poll_batch = POLL_BATCH;
 	config->polling_mode = rf_polling_mode;
-	config->poll_us = rf_poll_time >= 0 ? (uint32_t) rf_poll_time : rf_shared->calibration.poll_us;
-	config->probe_ms = rf_probe_time;
+	config->poll_us = rf_shared->calibration.poll_us;
+	config->probe_ms = Min(rf_peer_timeout / 4, PROBE_MS);
 	config->peer_timeout_ms = (uint32_t) rf_peer_timeout;
-	config->merge_limit = (uint32_t) rf_merge_limit * 1024;
-	config->chain_limit = rf_chain_limit;
-	config->signal_all = !rf_selective_signaling;
-	config->claim_at_once = !rf_claim_backoff;
-	config->credit_limit = rf_credit_limit;
-}
-
-/*
- * Puts the admission policy of the settings into *config. Returns the policy it replaces, which the
- * caller frees once the lanes know the new one; NULL: nothing changed.
- */
-static RfAdmission *
-admission_settings(RfLaneConfig *config)
-{
-	const RfAdmissionPolicy *policy = rf_admission_hook != NULL ? rf_admission_hook :
-		rf_admission_policy == RF_ADMISSION_DELAY ?
-		&rf_admission_delay_policy :
-		&rf_admission_window_policy;
-	uint64_t	window = (uint64_t) rf_admission_window * 1024;
-	RfAdmission *before = config->admission;
-
-	if (rf_admission_policy == RF_ADMISSION_NONE || window == 0)
-		policy = NULL;
-	if (policy == (before ? before->policy : NULL) && (before == NULL || before->window == window))
-		return NULL;
-	config->admission = policy ? rf_admission_new(policy, window) : NULL;
-	if (policy && config->admission == NULL)
-		ereport(LOG,
-				(errmsg("rdma_fdw engine: out of memory for the admission policy; there is none now")));
-	return before;
+	config->merge_limit = MERGE_LIMIT;
+	config->chain_limit = CHAIN_LIMIT;
+	config->admission_window = (uint64_t) rf_admission_window * 1024;
+	config->credit_limit = RF_CREDIT_AUTO;
 }
 
 static bool
@@ -120,9 +103,8 @@ open_device(const RfProvider *provider, RfError *error)
 	config.service_level = rf_service_level;
 	config.timeout = rf_ack_timeout;
 	config.retry_count = rf_retry_count;
-	config.rnr_retry = rf_rnr_retry;
 	config.memory_to_register = rf_engine_lockable();
-	config.soft_tcp_only = rf_soft_transport == RF_SOFT_TCP;
+	config.soft_tcp_only = rf_provider == RF_PROVIDER_TCP;
 	rf_engine->device = provider->device_open(&config, error);
 	if (rf_engine->device == NULL)
 		return false;
@@ -139,7 +121,7 @@ choose_device(void)
 	memset(&error, 0, sizeof(error));
 	memset(&rf_shared->device_error, 0, sizeof(rf_shared->device_error));
 	memset(&rf_shared->device, 0, sizeof(rf_shared->device));
-	if (rf_provider != RF_PROVIDER_SOFT &&
+	if ((rf_provider == RF_PROVIDER_AUTO || rf_provider == RF_PROVIDER_VERBS) &&
 		!open_device(rf_provider == RF_PROVIDER_AUTO ? &rf_provider_fallback : &rf_provider_verbs,
 					 &error))
 	{
@@ -178,7 +160,7 @@ calibrate_regions(void)
 	for (int over = 0; over < RF_OVER_KINDS; over++)
 	{
 		if (rf_engine->caps.needs_socket == (over == RF_OVER_VERBS) ||
-			(over == RF_OVER_SHM && rf_soft_transport != RF_SOFT_AUTO))
+			(over == RF_OVER_SHM && rf_provider == RF_PROVIDER_TCP))
 			continue;
 		memset(&error, 0, sizeof(error));
 		socks[0] = socks[1] = -1;
@@ -222,7 +204,6 @@ start_lanes(void)
 	calibrate_regions();
 	lane_settings(&config);
 	memset(&rf_shared->admission, 0, sizeof(rf_shared->admission));
-	(void) admission_settings(&config);
 	config.main_wake_fd = rf_engine->lane_events.fd;
 	config.wake_owner = rf_flow_wake_owner;
 
@@ -376,8 +357,7 @@ start_engine(void)
 	(void) prctl(PR_SET_DUMPABLE, 1);
 	choose_device();
 	rf_engine->pool = rf_pool_create(rf_shared, rf_engine->provider);
-	rf_engine->values = rf_values_create(rf_shared, rf_engine->provider,
-										 (uint64_t) rf_registration_cache * 1024);
+	rf_engine->values = rf_values_create(rf_shared, rf_engine->provider, rf_shared->value_size);
 	if (rf_engine->pool == NULL || rf_engine->values == NULL || !rf_flows_start())
 		ereport(FATAL,
 				(errcode(ERRCODE_OUT_OF_MEMORY), errmsg("rdma_fdw engine: out of memory")));
@@ -544,17 +524,13 @@ rf_engine_main(Datum arg)
 		if (ConfigReloadPending)
 		{
 			uint32_t	i;
-			RfAdmission *admission;
 
 			ConfigReloadPending = false;
 			ProcessConfigFile(PGC_SIGHUP);
 			lane_settings(&rf_engine->lane_config);
-			admission = admission_settings(&rf_engine->lane_config);
 			rf_connections_reloaded();
-			rf_values_limit(rf_engine->values, (uint64_t) rf_registration_cache * 1024);
 			for (i = 0; i < rf_engine->lane_count; i++)
 				rf_lane_tune(rf_engine->lanes[i], &rf_engine->lane_config);
-			rf_admission_unuse(admission);
 		}
 		one_round();
 	}

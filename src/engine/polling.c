@@ -9,7 +9,7 @@
  *   event        one completion per poll, and the queue is armed again before each
  *   event_batch  up to poll_batch completions per event, then armed again, even if more have come
  *   hybrid       polls until a poll finds nothing, then arms at once
- *   adaptive     as hybrid, but goes on trying for poll_time after a success before it arms
+ *   adaptive     as hybrid, but goes on trying for poll_us after a success before it arms
  *
  * Where adaptive departs from algorithm 3, and why:
  *  - Every success renews the retry budget. As printed (and in the published code) it is never

@@ -292,7 +292,7 @@ rf_pool_take_shared(RfPool *pool, const RfPeerSet *peers, RfDomain *const *domai
 	if (pages > pool->shared->segment_size / RF_POOL_PAGE)
 	{
 		rf_error(error, RF_ERROR_CONFIGURATION, NULL,
-				 "Raise rdma_fdw.segment_size, or lower rdma_fdw.receive_buffers or "
+				 "Raise rdma_fdw.buffer_memory, or lower rdma_fdw.receive_buffers or "
 				 "rdma_fdw.receive_buffer_size.",
 				 "the buffers of one stream need %zu kB, more than a segment of %zu kB",
 				 size / 1024, (size_t) pool->shared->segment_size / 1024);

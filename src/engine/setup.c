@@ -83,9 +83,9 @@ make_queue_pairs(RfConnection *connection)
 	RfError		error;
 	uint32_t	i;
 
-	connection->local_sockets = rf_soft_transport == RF_SOFT_AUTO &&
-		memcmp(connection->handshake.remote.host, rf_engine->boot_id,
-			   sizeof(rf_engine->boot_id)) == 0 &&
+	connection->local_sockets = rf_provider != RF_PROVIDER_TCP &&
+		memcmp(connection->handshake.remote.host, rf_engine->boot_id, sizeof(rf_engine->boot_id)) ==
+		0 &&
 		connection->handshake.remote.local_name[0] != '\0' &&
 		rf_shared->engine_local_name[0] != '\0';
 	memset(&error, 0, sizeof(error));
@@ -302,7 +302,7 @@ lane_key(const RfConnection *connection, uint32_t lane, RfTlsKey *key)
 	memcpy(context, connection->connection_id, sizeof(connection->connection_id));
 	memcpy(context + sizeof(connection->connection_id), &lane, sizeof(lane));
 	key->client = !connection->accepted;
-	key->rekey_after = (uint64_t) rf_rekey_after * 1024;
+	key->rekey_after = RF_REKEY_AFTER;
 	return rf_tls_export(connection->tls, context, sizeof(context), key->secret);
 }
 

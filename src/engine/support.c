@@ -63,7 +63,7 @@ rf_own_hello(RfControlHello *hello, int fd)
 	hello->lanes = rf_engine->lane_count > 0 ? rf_engine->lane_count : 1;
 	hello->provider = rf_engine->provider == &rf_provider_fallback ? RF_OFFER_ALL :
 		rf_engine->provider == &rf_provider_verbs ? RF_OFFER_VERBS : RF_OFFER_SOFT;
-	if (rf_soft_transport == RF_SOFT_AUTO)
+	if (rf_provider != RF_PROVIDER_TCP)
 		strlcpy(hello->local_name, rf_shared->engine_local_name, sizeof(hello->local_name));
 	/* There a device will do; over TCP it makes no difference. */
 	hello->encryption = rf_encryption == RF_ENCRYPTION_REQUIRE && rf_socket_trusted(fd) ?

@@ -13,7 +13,7 @@
 
 typedef struct RfThrottle
 {
-	int32_t		setting;		/* rdma_fdw.credit_limit: RF_CREDIT_AUTO, 0 = no limit, or the
+	int32_t		setting;		/* RfLaneConfig.credit_limit: RF_CREDIT_AUTO, 0 = no limit, or the
 								 * limit */
 	uint32_t	c_max;			/* in force; UINT32_MAX = no limit */
 	RfLaneThrottle *shown;		/* in shared memory; may be NULL */

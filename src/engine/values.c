@@ -116,13 +116,6 @@ evict(RfValues *values, uint64_t bytes)
 }
 
 void
-rf_values_limit(RfValues *values, uint64_t limit)
-{
-	values->limit = limit;
-	(void) evict(values, limit);
-}
-
-void
 rf_values_destroy(RfValues *values)
 {
 	for (int i = 0; i < MAX_REGISTRATIONS; i++)

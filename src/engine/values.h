@@ -30,12 +30,12 @@ typedef struct RfPiece
 	int32_t		registration;	/* -1: its peer is gone */
 } RfPiece;
 
-/* NULL: out of memory. The memory is the one of `shared`, possibly none. */
+/*
+ * NULL: out of memory. The memory is the one of `shared`, possibly none. limit: bytes of
+ * registrations that are kept although they are unused.
+ */
 extern RfValues *rf_values_create(RfShared *shared, const RfProvider *provider, uint64_t limit);
 extern void rf_values_destroy(RfValues *values);
-
-/* Bytes of registrations that are kept although they are unused. */
-extern void rf_values_limit(RfValues *values, uint64_t limit);
 
 /*
  * `size` bytes, registered for the peer; false: there is no room, or the device refuses (then

@@ -274,14 +274,13 @@ rf_flow_submit_from(RfFlowHandle *handle, const RfBuffer *buffer, const uint8_t 
 uint8_t *
 rf_flow_place(RfFlowHandle *handle, uint64_t bytes)
 {
-	int64		threshold = rf_dynamic_threshold < 0 ? -1 : (int64) rf_dynamic_threshold * 1024;
 	uint8_t    *place = NULL;
 
 	for (;;)
 	{
 		rf_flow_raise_if_failed(handle);
 		switch (rf_value_place(rf_shared, handle->flow, &handle->cursor, rf_dynamic_registration,
-							   threshold, bytes, &place))
+							   bytes, &place))
 		{
 			case RF_VALUE_COPY:
 				return NULL;

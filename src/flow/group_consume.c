@@ -60,15 +60,18 @@ listen_pairs(RfGroup *group, RfGroupDesc *desc, uint32_t from, int own)
 	}
 }
 
+/* A shared set of receive buffers is as large as those of this many producers. */
+#define POOL_STREAMS	4
+
 /*
  * One set of receive buffers for all producers that are there from the beginning; one that joins
- * later brings its own. It is as large as the setting says and a segment allows, and not used where
- * it saves nothing.
+ * later brings its own. It has the buffers of a few of them, as far as a segment allows, and is not
+ * used where it saves nothing.
  */
 static void
 open_pool(RfGroup *group, const RfGroupDesc *desc, int own)
 {
-	uint32		count = Min((uint32) rf_receive_pool_buffers,
+	uint32		count = Min((uint32) rf_receive_buffers * POOL_STREAMS,
 							(uint32) ((rf_shared->segment_size - RF_RECEIVE_WORDS) /
 									  group->slot_size));
 	uint32		producers = desc->producers - (own >= 0 ? 1 : 0);

@@ -305,7 +305,7 @@ check_device(Check *check)
 	}
 	else if (strcmp(caps.provider, "verbs") != 0)
 	{
-		if (rf_provider == RF_PROVIDER_SOFT)
+		if (rf_provider == RF_PROVIDER_SOFT || rf_provider == RF_PROVIDER_TCP)
 			ok(check, "device", "software transport, as rdma_fdw.provider says");
 		else
 			info(check, "device", psprintf("software transport: %s", error->message),
@@ -346,8 +346,7 @@ check_device(Check *check)
 				 psprintf("%llu MB, the engine registers up to %llu MB",
 						  (unsigned long long) limit.rlim_cur >> 20,
 						  (unsigned long long) arena >> 20),
-				 "Start the server with LimitMEMLOCK=infinity, or lower rdma_fdw.buffer_memory and "
-				 "rdma_fdw.value_memory.");
+				 "Start the server with LimitMEMLOCK=infinity, or lower rdma_fdw.buffer_memory.");
 	}
 }
 

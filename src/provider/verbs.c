@@ -680,9 +680,9 @@ qp_connect(RfQp *qp, const uint8_t bytes[RF_QP_BLOB_SIZE], int sock, const RfTls
 			.sq_psn = qp->psn,
 			.timeout = (uint8_t) device->timeout,
 			.retry_cnt = (uint8_t) device->retry_count,
-			.rnr_retry = (uint8_t) device->rnr_retry,
-			.max_rd_atomic = (uint8_t) (peer_rd_atomic < rd_atomic(device) ?
-										peer_rd_atomic :
+			.rnr_retry = 7,		/* without end: the receiver's device answers, and
+								 * rdma_fdw.peer_timeout ends it */
+			.max_rd_atomic = (uint8_t) (peer_rd_atomic < rd_atomic(device) ? peer_rd_atomic :
 										rd_atomic(device))
 	};
 	if (ibv_modify_qp(qp->qp, &rts,

@@ -57,7 +57,6 @@ struct RfDevice
 	int			service_level;
 	int			timeout;
 	int			retry_count;
-	int			rnr_retry;
 };
 
 typedef struct RfVerbsKeys RfVerbsKeys; /* verbs_mlx5.c */

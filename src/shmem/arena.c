@@ -20,6 +20,7 @@
 #include "storage/bufmgr.h"
 #include "storage/ipc.h"
 #include "storage/lwlock.h"
+#include "storage/pg_shmem.h"
 #include "storage/shmem.h"
 
 #include "rdma_fdw/guc.h"
@@ -28,6 +29,8 @@
 #include "share.h"
 
 #define RF_HUGE_PAGE	(2 * 1024 * 1024)
+#define LEAST_SEGMENT	((size_t) 8 << 20)	/* of buffer memory that has three of them */
+#define LARGEST_SEGMENT	((size_t) 1 << 30)
 
 RfShared   *rf_shared = NULL;
 RfWaitPoints *rf_wait_points = NULL;
@@ -60,44 +63,45 @@ rf_arena_request(void)
 }
 
 static void
-out_of_memory(const char *what, size_t size, bool huge)
+out_of_memory(const char *what, size_t size)
 {
 	int			saved_errno = errno;
 
 	errno = saved_errno;
 	ereport(FATAL,
 			(errcode(ERRCODE_OUT_OF_MEMORY),
-			 errmsg("rdma_fdw could not %s of %zu kB of buffer memory: %m",
-					what, size / 1024),
-			 huge ?
-			 errhint("Reserve huge pages (vm.nr_hugepages), set rdma_fdw.huge_pages = try, or "
-					 "lower rdma_fdw.buffer_memory.") :
-			 errhint("Lower rdma_fdw.buffer_memory, or raise rdma_fdw.segment_size when "
-					 "descriptors ran out.")));
+			 errmsg("rdma_fdw could not %s of %zu kB of buffer memory: %m", what, size / 1024),
+			 errhint("Lower rdma_fdw.buffer_memory.")));
+}
+
+/*
+ * Bytes of the pieces in which the buffer memory is lent: a peer reaches the pieces that were lent
+ * to it and nothing else, and the buffers of a stream are in one piece. A sixteenth of the memory,
+ * so that several peers get some; of little memory more, so that streams with large buffers have
+ * room.
+ */
+static size_t
+segment_bytes(void)
+{
+	size_t		memory = (size_t) rf_buffer_memory * 1024;
+	size_t		size = Max(memory / 16, LEAST_SEGMENT);
+
+	size = Min(Min(size, memory / 3), LARGEST_SEGMENT);
+	return Max(size / RF_HUGE_PAGE, 1) * RF_HUGE_PAGE;
 }
 
 static void
 make_arena(RfShared *shared)
 {
-	size_t		size = TYPEALIGN(RF_HUGE_PAGE, (size_t) rf_segment_size * 1024);
+	size_t		size = segment_bytes();
 	size_t		count = (size_t) rf_buffer_memory * 1024 / size;
 	size_t		total;
-	RfHugePages huge = rf_huge_pages;
 	RfError		error;
 	size_t		i;
 
-	if (count < 2)
-		ereport(FATAL,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("rdma_fdw.buffer_memory holds fewer than two segments"),
-				 errdetail("rdma_fdw.buffer_memory is %d kB, rdma_fdw.segment_size is %d kB.",
-						   rf_buffer_memory, rf_segment_size),
-				 errhint("Raise rdma_fdw.buffer_memory or lower rdma_fdw.segment_size.")));
-	if (count > RF_MAX_SEGMENTS)
-		ereport(FATAL,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("rdma_fdw.buffer_memory holds more than %d segments", RF_MAX_SEGMENTS),
-				 errhint("Raise rdma_fdw.segment_size.")));
+	Assert(count >= 2 && count <= RF_MAX_SEGMENTS);
+	/* PostgreSQL's own setting. With "on", too, this memory may be of small pages. */
+	shared->huge_pages = huge_pages != HUGE_PAGES_OFF;
 
 	/* Half of the memory in small segments. */
 	shared->segment_size = size;
@@ -112,7 +116,7 @@ make_arena(RfShared *shared)
 	total = rf_segment_offset(shared, count);
 
 	/*
-	 * Both settings are fixed for the postmaster's life, so the range reserved at start fits every
+	 * The setting is fixed for the postmaster's life, so the range reserved at start fits every
 	 * later arena.
 	 */
 	if (arena_base == NULL)
@@ -121,7 +125,7 @@ make_arena(RfShared *shared)
 								 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
 		if (range == MAP_FAILED)
-			out_of_memory("reserve addresses", total, false);
+			out_of_memory("reserve addresses", total);
 		arena_base = (uint8_t *) TYPEALIGN(RF_HUGE_PAGE, (uintptr_t) range);
 	}
 	else
@@ -131,13 +135,14 @@ make_arena(RfShared *shared)
 		arena_fd_count = 0;
 		if (mmap(arena_base, total, PROT_NONE,
 				 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) == MAP_FAILED)
-			out_of_memory("take back addresses", total, false);
+			out_of_memory("take back addresses", total);
 	}
 
 	for (i = 0; i < count; i++)
 	{
 		uint8_t    *addr = arena_base + rf_segment_offset(shared, i);
-		int			fd = rf_segment_create(addr, rf_segment_bytes(shared, i), huge, &error);
+		int			fd = rf_segment_create(addr, rf_segment_bytes(shared, i), shared->huge_pages,
+										   &error);
 
 		if (fd < 0)
 			ereport(FATAL,
@@ -149,7 +154,6 @@ make_arena(RfShared *shared)
 		shared->segments[i].addr = addr;
 		shared->segments[i].peer = RF_NO_PEER;
 	}
-	shared->huge_pages = huge;
 }
 
 /*
@@ -159,7 +163,7 @@ make_arena(RfShared *shared)
 static void
 make_value_memory(RfShared *shared)
 {
-	size_t		size = (size_t) rf_value_memory * 1024 / RF_HUGE_PAGE * RF_HUGE_PAGE;
+	size_t		size = (size_t) rf_buffer_memory * 1024 / 4 / RF_HUGE_PAGE * RF_HUGE_PAGE;
 	void	   *memory = MAP_FAILED;
 
 	if (value_memory != NULL)
@@ -167,15 +171,13 @@ make_value_memory(RfShared *shared)
 	value_memory = NULL;
 	if (size == 0)
 		return;
-	if (rf_huge_pages != RF_HUGE_OFF)
+	if (shared->huge_pages)
 		memory = mmap(NULL, size, PROT_READ | PROT_WRITE,
 					  MAP_SHARED | MAP_ANONYMOUS | MAP_HUGETLB, -1, 0);
-	if (memory == MAP_FAILED && rf_huge_pages == RF_HUGE_ON)
-		out_of_memory("get huge pages for the values", size, true);
 	if (memory == MAP_FAILED)
 		memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (memory == MAP_FAILED)
-		out_of_memory("map the values", size, false);
+		out_of_memory("map the values", size);
 	shared->value_memory = value_memory = memory;
 	shared->value_size = value_size = size;
 }
@@ -250,7 +252,5 @@ rf_engine_lockable(void)
 {
 	uint64		bytes = rf_segment_offset(rf_shared, rf_shared->segment_count);
 
-	return rf_shared->value_size == 0 ?
-		bytes :
-		bytes + rf_shared->value_size + (uint64) rf_registration_cache * 1024;
+	return rf_shared->value_size == 0 ? bytes : bytes + 2 * rf_shared->value_size;
 }

@@ -408,7 +408,7 @@ typedef struct RfLane
 	_Atomic uint32_t claims_at_once;	/* and how many claims of it may be under way */
 } RfLane;
 
-/* Bytes in flight, one per device (admission.h). The lanes write, any process reads. */
+/* Bytes in flight, one per device (engine/admit.h). The lanes write, any process reads. */
 typedef struct RfAdmissionStats
 {
 	_Alignas(64) _Atomic uint64_t in_flight;	/* bytes */
@@ -563,7 +563,7 @@ typedef struct RfShared
 	uint32_t	segment_count;
 	uint32_t	small_segments; /* the last so many of them have RF_SMALL_SEGMENT bytes, */
 	uint64_t	segment_size;	/* the others so many */
-	RfHugePages huge_pages;		/* for segments */
+	bool		huge_pages;		/* for segments, where there are some */
 	uint32_t	lane_count;
 	uint8_t    *value_memory;	/* the same address in every process; NULL = there is none */
 	uint64_t	value_size;		/* bytes, whole units */

@@ -70,21 +70,14 @@ create(uint8_t *addr, size_t size, bool huge)
 }
 
 int
-rf_segment_create(uint8_t *addr, size_t size, RfHugePages huge, RfError *error)
+rf_segment_create(uint8_t *addr, size_t size, bool huge_pages, RfError *error)
 {
-	int			fd = huge != RF_HUGE_OFF ? create(addr, size, true) : -1;
+	int			fd = huge_pages ? create(addr, size, true) : -1;
 
-	if (fd < 0 && huge != RF_HUGE_ON)
+	if (fd < 0)
 		fd = create(addr, size, false);
 	if (fd < 0)
-		rf_error(
-				 error, RF_ERROR_RESOURCES, NULL,
-				 huge == RF_HUGE_ON ?
-				 "Reserve huge pages (vm.nr_hugepages), set rdma_fdw.huge_pages = try, or lower "
-				 "rdma_fdw.buffer_memory." :
-					 "Lower rdma_fdw.buffer_memory, or raise rdma_fdw.segment_size when "
-				 "descriptors "
-				 "ran out.",
+		rf_error(error, RF_ERROR_RESOURCES, NULL, "Lower rdma_fdw.buffer_memory.",
 				 "could not make a segment of %zu kB of buffer memory: %s", size / 1024,
 				 strerror(errno));
 	return fd;
@@ -109,7 +102,7 @@ give_back_pages(const RfSegment *segment, size_t size)
 }
 
 bool
-rf_segment_renew(RfSegment *segments, uint32_t index, size_t size, RfHugePages huge,
+rf_segment_renew(RfSegment *segments, uint32_t index, size_t size, bool huge_pages,
 				 RfError *error)
 {
 	RfSegment  *segment = &segments[index];
@@ -119,7 +112,7 @@ rf_segment_renew(RfSegment *segments, uint32_t index, size_t size, RfHugePages h
 	if (segment->fd >= 0)
 		give_back_pages(segment, size);
 	segment->fd = -1;
-	fd = rf_segment_create(segment->addr, size, huge, error);
+	fd = rf_segment_create(segment->addr, size, huge_pages, error);
 	if (fd < 0)
 		return false;
 	if (fstat(fd, &status) != 0)

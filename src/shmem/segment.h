@@ -51,14 +51,14 @@ typedef struct RfSegment
 } RfSegment;
 
 /*
- * A memfd of `size` bytes that cannot shrink, mapped at addr instead of the previous mapping. -1
- * and *error: the previous mapping may be gone. Other threads may map memory meanwhile: at no time
- * do they get these addresses.
+ * A memfd of `size` bytes that cannot shrink, of huge pages if they are wanted and there, mapped at
+ * addr instead of the previous mapping. -1 and *error: the previous mapping may be gone. Other
+ * threads may map memory meanwhile: at no time do they get these addresses.
  */
-extern int	rf_segment_create(uint8_t *addr, size_t size, RfHugePages huge, RfError *error);
+extern int	rf_segment_create(uint8_t *addr, size_t size, bool huge_pages, RfError *error);
 
 /* Engine's main thread, for an unused segment: new memory, all zeros. */
-extern bool rf_segment_renew(RfSegment *segments, uint32_t index, size_t size, RfHugePages huge,
+extern bool rf_segment_renew(RfSegment *segments, uint32_t index, size_t size, bool huge_pages,
 							 RfError *error);
 
 /* A new engine begins: it does not have the descriptor that the previous one made. */

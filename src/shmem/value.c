@@ -53,7 +53,7 @@ pays(const RfShared *shared, const RfFlow *flow, uint64_t copied, uint64_t piece
 
 RfValueStep
 rf_value_place(const RfShared *shared, RfFlow *flow, RfSlotCursor *cursor, RfValueMode mode,
-			   int64_t threshold, uint64_t bytes, uint8_t **place)
+			   uint64_t bytes, uint8_t **place)
 {
 	RfValueCursor *value = &cursor->value;
 	uint64_t	piece = piece_size(bytes);
@@ -66,8 +66,6 @@ rf_value_place(const RfShared *shared, RfFlow *flow, RfSlotCursor *cursor, RfVal
 	value->wait = 0;
 	if (state == RF_VALUE_WANTED)
 		return RF_VALUE_WAIT;
-	if (mode == RF_VALUES_AUTO && threshold >= 0 && bytes < (uint64_t) threshold)
-		return RF_VALUE_COPY;
 
 	if (state == RF_VALUE_GRANTED && bytes <= flow->value_size / 2)
 	{
@@ -98,8 +96,7 @@ rf_value_place(const RfShared *shared, RfFlow *flow, RfSlotCursor *cursor, RfVal
 		value->copied = 0;
 		return RF_VALUE_COPY;
 	}
-	if (mode == RF_VALUES_AUTO && threshold < 0 &&
-		!pays(shared, flow, value->copied + bytes, piece))
+	if (mode == RF_VALUES_AUTO && !pays(shared, flow, value->copied + bytes, piece))
 	{
 		value->copied += bytes;
 		return RF_VALUE_COPY;

@@ -17,12 +17,10 @@ typedef enum RfValueStep
 
 /*
  * The memory for a row of `bytes` bytes that does not fit a slot: 64-aligned. The row must be
- * handed over by rf_slot_place before this is called for another one. `threshold`: the automatic
- * choice takes rows of at least so many bytes; -1 = according to the costs measured at start.
+ * handed over by rf_slot_place before this is called for another one.
  */
 extern RfValueStep rf_value_place(const RfShared *shared, RfFlow *flow, RfSlotCursor *cursor,
-								  RfValueMode mode, int64_t threshold, uint64_t bytes,
-								  uint8_t **place);
+								  RfValueMode mode, uint64_t bytes, uint8_t **place);
 
 /*
  * Data that is the same for all of a producer's flows is stored once in a piece that they share,

@@ -338,14 +338,12 @@ sub break_link
 
 # Of engines and of sessions on data nodes; on the coordinator its clients have set their own.
 my @settings = (
-	[ 'rdma_fdw.peer_timeout', '1s', '2s', '60s' ], [ 'rdma_fdw.polling_mode', qw(adaptive event event_batch hybrid) ], [ 'rdma_fdw.poll_time', '0', '500' ],
-	[ 'rdma_fdw.poll_batch', '1', '256' ], [ 'rdma_fdw.merge_limit', '0', '8kB' ], [ 'rdma_fdw.chain_limit', '1', '3' ],
-	[ 'rdma_fdw.selective_signaling', 'off' ], [ 'rdma_fdw.claim_backoff', 'off' ], [ 'rdma_fdw.admission_policy', 'none', 'delay' ],
-	[ 'rdma_fdw.admission_window', '64kB', '0' ], [ 'rdma_fdw.credit_limit', '0', '1', '4' ], [ 'rdma_fdw.registration_cache', '0', '64kB' ],
-	[ 'rdma_fdw.probe_time', '10ms', '10s' ], [ 'rdma_fdw.token_lifetime', '1s' ], [ 'rdma_fdw.receive_buffers', '1', '16' ],
-	[ 'rdma_fdw.receive_buffer_size', '4kB', '1MB' ], [ 'rdma_fdw.receive_pool', 'on', 'off', 'granted' ], [ 'rdma_fdw.receive_pool_buffers', '4', '64' ],
+	[ 'rdma_fdw.peer_timeout', '1s', '2s', '60s' ], [ 'rdma_fdw.polling_mode', qw(adaptive busy) ],
+	[ 'rdma_fdw.admission_window', '64kB', '0' ],
+	[ 'rdma_fdw.token_lifetime', '1s' ], [ 'rdma_fdw.receive_buffers', '1', '16' ],
+	[ 'rdma_fdw.receive_buffer_size', '4kB', '1MB' ], [ 'rdma_fdw.receive_pool', 'on', 'off', 'granted' ],
 	[ 'rdma_fdw.inline_limit', '0', '1MB' ], [ 'rdma_fdw.buffer_wait', '0', '200ms' ], [ 'rdma_fdw.exchange_wait', '100ms' ],
-	[ 'rdma_fdw.flush_time', '0', '1ms' ], [ 'rdma_fdw.dynamic_registration', 'off', 'on' ], [ 'rdma_fdw.dynamic_registration_threshold', '0', '64kB' ],
+	[ 'rdma_fdw.flush_time', '0', '1ms' ], [ 'rdma_fdw.dynamic_registration', 'off', 'on' ],
 	[ 'rdma_fdw.exchange_hosts', 'all' ], [ 'rdma_fdw.connect_timeout', '200ms' ],
 	[ 'statement_timeout', '100ms', '1s' ], [ 'lock_timeout', '50ms' ], [ 'idle_in_transaction_session_timeout', '300ms' ],
 	[ 'work_mem', '64kB', '64MB' ], [ 'temp_file_limit', '64kB' ], [ 'default_transaction_read_only', 'on' ],
@@ -440,8 +438,8 @@ sub tiny_pools
 {
 	my ($self) = @_;
 	my $node = $self->some_node // return;
-	my $tiny = pick([ 'buffer_memory = 4096', 'segment_size = 2048', 'max_flows = 16' ], [ 'buffer_memory = 6144', 'segment_size = 2048' ],
-		[ 'max_flows = 24', 'value_memory = 0' ], [ 'value_memory = 1024', 'engine_lanes = 3' ]);
+	my $tiny = pick([ 'buffer_memory = 4096', 'max_flows = 16' ], [ 'buffer_memory = 6144' ],
+		[ 'max_flows = 24' ], [ 'engine_lanes = 3' ]);
 
 	$self->{tiny}{ $node->name } = 1;
 	$self->restarting($node, 'restart of ' . $node->name,

@@ -89,7 +89,7 @@ $silence = int($round_length + 900 * $pace);
 alarm($silence);
 printf "# %d queries took %.1f s, pace %.1f\n", scalar(@Shapes::list), time() - $began, $pace;
 
-my @transports = $provider =~ /^(auto|soft)$/ ? qw(auto tcp) : ('');
+my @transports = $provider =~ /^(auto|soft)$/ ? ($provider, 'tcp') : ('');
 my %resources;				# by transport, of the first round's end
 my (%sum, %errors, $right, $wrong, $lost);
 my %killed;
@@ -139,10 +139,10 @@ sub one_round
 	{
 		foreach my $node (@nodes)
 		{
-			next if ($node->value('SHOW rdma_fdw.soft_transport') // '') eq $transport;
+			next if ($node->value('SHOW rdma_fdw.provider') // '') eq $transport;
 			# a line of its own, for the same reason
 			open(my $f, '>>', $node->data . '/postgresql.conf') or die $!;
-			print $f "rdma_fdw.soft_transport = $transport\n";
+			print $f "rdma_fdw.provider = $transport\n";
 			close($f);
 			$node->ctl('restart', '-m', 'fast') or die 'cannot restart ' . $node->name . "\n";
 		}

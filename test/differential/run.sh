@@ -46,14 +46,14 @@ fi
 
 options=()
 case ${PROVIDER:-auto} in
-	soft_tcp) options=(rdma_fdw.provider=soft rdma_fdw.soft_transport=tcp) ;;
+	soft_tcp) options=(rdma_fdw.provider=tcp) ;;
 	soft_shm | soft) options=(rdma_fdw.provider=soft) ;;
 	*) options=(rdma_fdw.provider="${PROVIDER:-auto}") ;;
 esac
 rf_init "$work/clusters"
 trap 'rf_stop_all' EXIT
 for name in n1 n2 co; do
-	rf_start "$name" jit=off shared_buffers=64MB restart_after_crash=on max_connections=60 rdma_fdw.buffer_memory=128MB rdma_fdw.segment_size=8MB rdma_fdw.cores=64 \
+	rf_start "$name" jit=off shared_buffers=64MB restart_after_crash=on max_connections=60 rdma_fdw.buffer_memory=128MB rdma_fdw.cores=64 \
 		timezone=UTC autovacuum=on autovacuum_naptime=20s autovacuum_analyze_threshold=2000000000 log_min_duration_statement=5s "${options[@]}"
 done
 status=0

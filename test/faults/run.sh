@@ -15,12 +15,12 @@ install -m 755 "$here/../modules/commit_faults/commit_faults.so" "$("$RF_PREFIX/
 rf_init "$work/clusters"
 trap 'rf_stop_all' EXIT
 case ${PROVIDER:-auto} in
-	soft_tcp) options=(rdma_fdw.provider=soft rdma_fdw.soft_transport=tcp) ;;
+	soft_tcp) options=(rdma_fdw.provider=tcp) ;;
 	soft_shm | soft) options=(rdma_fdw.provider=soft) ;;
 	*) options=(rdma_fdw.provider="${PROVIDER:-auto}") ;;
 esac
 for name in n1 n2 n3 co; do
-	rf_start "$name" jit=off shared_buffers=16MB restart_after_crash=on max_connections=60 rdma_fdw.buffer_memory=64MB rdma_fdw.segment_size=8MB \
+	rf_start "$name" jit=off shared_buffers=16MB restart_after_crash=on max_connections=60 rdma_fdw.buffer_memory=64MB \
 		shared_preload_libraries='rdma_fdw, commit_faults' rdma_fdw.application_name='of %p' deadlock_timeout=200ms checkpoint_timeout=1h "${options[@]}"
 done
 

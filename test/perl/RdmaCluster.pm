@@ -32,8 +32,8 @@ my %provider_settings = (
 	auto     => "rdma_fdw.provider = auto\n",
 	verbs    => "rdma_fdw.provider = verbs\n",
 	soft     => "rdma_fdw.provider = soft\n",
-	soft_shm => "rdma_fdw.provider = soft\nrdma_fdw.soft_transport = auto\n",
-	soft_tcp => "rdma_fdw.provider = soft\nrdma_fdw.soft_transport = tcp\n");
+	soft_shm => "rdma_fdw.provider = soft\n",
+	soft_tcp => "rdma_fdw.provider = tcp\n");
 
 # initdb COMMAND, or a copy of what the same command left in a template. Clusters of one test need different system
 # identifiers, so the nth cluster of every test comes from the nth template.
@@ -90,7 +90,7 @@ sub rdma_node
 	{
 		$node->append_conf('postgresql.conf',
 			"shared_preload_libraries = 'rdma_fdw'\n"
-			  . "rdma_fdw.buffer_memory = '64MB'\nrdma_fdw.segment_size = '8MB'\nrdma_fdw.cores = 64\n"
+			  . "rdma_fdw.buffer_memory = '64MB'\nrdma_fdw.cores = 64\n"
 			  . ($provider_settings{ $ENV{PROVIDER} // 'auto' } // die "PROVIDER=$ENV{PROVIDER}?"));
 	}
 	$node->append_conf('postgresql.conf', $args{conf}) if defined $args{conf};

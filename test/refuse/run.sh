@@ -13,12 +13,12 @@ fi
 rf_init "$work/clusters"
 trap 'rf_stop_all' EXIT
 case ${PROVIDER:-auto} in
-	soft_tcp) options=(rdma_fdw.provider=soft rdma_fdw.soft_transport=tcp) ;;
+	soft_tcp) options=(rdma_fdw.provider=tcp) ;;
 	soft_shm | soft) options=(rdma_fdw.provider=soft) ;;
 	*) options=(rdma_fdw.provider="${PROVIDER:-auto}") ;;
 esac
 for name in n1 n2 co; do
-	rf_start "$name" jit=off shared_buffers=32MB restart_after_crash=on max_connections=60 rdma_fdw.buffer_memory=64MB rdma_fdw.segment_size=8MB "${options[@]}"
+	rf_start "$name" jit=off shared_buffers=32MB restart_after_crash=on max_connections=60 rdma_fdw.buffer_memory=64MB "${options[@]}"
 done
 status=0
 perl "$here/refuse.pl" --port co="$(rf_port co)" --port n1="$(rf_port n1)" --port n2="$(rf_port n2)" ${ONLY:+--only "$ONLY"} ${EVERY:+--every "$EVERY"} ${SEED:+--seed "$SEED"} || status=$?

@@ -20,7 +20,7 @@ foreach my $name ('data', 'coordinator')
 	my $n = PostgreSQL::Test::Cluster->new($name);
 	$n->init;
 	$n->append_conf('postgresql.conf', "shared_preload_libraries = 'rdma_fdw'\nrdma_fdw.buffer_memory = '64MB'\n"
-		  . "rdma_fdw.segment_size = '8MB'\nfsync = off\ntimezone = 'Europe/Zurich'\n");
+		  . "fsync = off\ntimezone = 'Europe/Zurich'\n");
 	$n->start;
 	$node{$name} = $n;
 }

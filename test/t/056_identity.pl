@@ -14,8 +14,8 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 
 # n1 asks for no TLS, which RdmaEngine does not know; co does, and so it is used between them
-my $n1 = rdma_node('n1', conf => "rdma_fdw.provider = soft\nrdma_fdw.soft_transport = tcp\nrdma_fdw.encryption = off\n");
-my $co = rdma_node('co', conf => "rdma_fdw.provider = soft\nrdma_fdw.soft_transport = tcp\n");
+my $n1 = rdma_node('n1', conf => "rdma_fdw.provider = tcp\nrdma_fdw.encryption = off\n");
+my $co = rdma_node('co', conf => "rdma_fdw.provider = tcp\n");
 
 $n1->safe_psql('postgres', q{
 	CREATE EXTENSION rdma_fdw;

@@ -189,12 +189,12 @@ my $session = $coord->safe_psql('postgres', 'SELECT 1');
 }
 
 # ---- the pool is exhausted
-$coord->append_conf('postgresql.conf', "rdma_fdw.buffer_memory = '4MB'\nrdma_fdw.segment_size = '2MB'\nrdma_fdw.max_flows = 16\n");
+$coord->append_conf('postgresql.conf', "rdma_fdw.buffer_memory = '4MB'\nrdma_fdw.max_flows = 16\n");
 $coord->restart;
 {
 	# receive buffers and sizes that need more than there is
 	($status, $out, $err) = $coord->psql('postgres', "SET rdma_fdw.receive_buffers = 16; SET rdma_fdw.receive_buffer_size = '1MB'; SET rdma_fdw.buffer_wait = '500ms'; $big");
-	like($err, qr/rdma_fdw\.(buffer_memory|segment_size)/, 'a flow that never fits names the setting');
+	like($err, qr/rdma_fdw\.buffer_memory/, 'a flow that never fits names the setting');
 	my @jobs = map { background($coord, "SET rdma_fdw.receive_buffers = 7; $big") } 1 .. 2;
 	ok(rdma_wait($coord, "SELECT count(*) = 2 FROM rdma.stat_flows WHERE bytes > 1000000"), 'two pulls hold the pool');
 	($status, $out, $err) = $coord->psql('postgres', "SET rdma_fdw.receive_buffers = 8; SET rdma_fdw.buffer_wait = '1s'; $big");
@@ -221,8 +221,8 @@ no_remote_query($n1, 'after the pool was exhausted');
 foreach my $short ($coord, $n1)
 {
 	my $where = $short == $coord ? 'reading' : 'sending';
-	$_->append_conf('postgresql.conf', $_ == $short ? "rdma_fdw.buffer_memory = '4MB'\nrdma_fdw.segment_size = '2MB'" :
-		  "rdma_fdw.buffer_memory = '64MB'\nrdma_fdw.segment_size = '8MB'") foreach ($coord, $n1);
+	$_->append_conf('postgresql.conf', $_ == $short ? "rdma_fdw.buffer_memory = '4MB'" :
+		  "rdma_fdw.buffer_memory = '64MB'") foreach ($coord, $n1);
 	$_->restart foreach ($coord, $n1);
 	my @jobs = map { background($coord, "SET rdma_fdw.receive_buffers = 5; $big") } 1 .. 3;
 	ok(rdma_wait($coord, 'SELECT count(*) = 3 FROM rdma.stat_flows WHERE bytes > 1000000'), "short on the $where node: three pulls run");
@@ -247,7 +247,7 @@ foreach my $short ($coord, $n1)
 	};
 	foreach my $node ($coord, $n1)
 	{
-		$node->append_conf('postgresql.conf', "rdma_fdw.provider = soft\nrdma_fdw.soft_transport = tcp\nrdma_fdw.engine_port = " . ($node == $n1 ? $engine_port : 0) . "\n");
+		$node->append_conf('postgresql.conf', "rdma_fdw.provider = tcp\nrdma_fdw.engine_port = " . ($node == $n1 ? $engine_port : 0) . "\n");
 	}
 	$n1->append_conf('postgresql.conf', "rdma_fdw.engine_address = '127.0.0.1:" . $listen->sockport . "'\n");
 	$n1->restart;

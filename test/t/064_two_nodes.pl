@@ -64,7 +64,7 @@ foreach my $async ('', 'true')
 }
 
 # ---- buffers for one node at a time: children of Append queue, and each is read once
-$coord->append_conf('postgresql.conf', "rdma_fdw.segment_size = '32MB'\nrdma_fdw.inline_limit = 0\n");
+$coord->append_conf('postgresql.conf', "rdma_fdw.buffer_memory = '4MB'\nrdma_fdw.inline_limit = 0\n");
 $coord->restart;
 $coord->safe_psql('postgres', 'CREATE VIEW six AS ' . join(' UNION ALL ', map { "SELECT a FROM $_.small" } qw(n1 n2 n1 n1 n2 n2)));
 is($coord->safe_psql('postgres', 'SELECT count(*), sum(a) FROM (SELECT * FROM six OFFSET 0) t'), '6000|3003000', 'six children in turn');

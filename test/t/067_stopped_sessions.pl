@@ -12,7 +12,7 @@ use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-my $tcp = "rdma_fdw.provider = soft\nrdma_fdw.soft_transport = tcp\n";
+my $tcp = "rdma_fdw.provider = tcp\n";
 my $n1 = rdma_node('n1', no_start => 1, conf => $tcp);
 my $n2 = rdma_node('n2', conf => $tcp);
 my $coord = rdma_node('coord', conf => $tcp . "rdma_fdw.connect_timeout = '60s'\n");

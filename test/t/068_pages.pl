@@ -207,7 +207,7 @@ sub on_their_way
 	return ($job, $engine);
 }
 
-$coord->append_conf('postgresql.conf', "rdma_fdw.soft_transport = tcp\n");
+$coord->append_conf('postgresql.conf', "rdma_fdw.provider = tcp\n");
 $coord->restart;
 $coord->psql('postgres', "SET statement_timeout = '400ms'; $pulls");
 ok(rdma_wait($data, $sender_gone, 60) && rdma_wait($data, $unpinned, 60), 'a reader that runs out of time leaves nothing pinned');

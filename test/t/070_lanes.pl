@@ -113,23 +113,19 @@ rdma_healthy($coord, query('n1.t'), $expected, 'after an engine ended');
 ok(rdma_wait($_, 'SELECT count(*) = 0 FROM rdma.stat_flows', 60), 'no flow is left on ' . $_->name) foreach ($coord, $n1, $n2);
 is(many(8), 8, 'and pulls at the same time are right');
 
-# The admission window: off, nothing is counted; on, it is kept, and results stay right; the same with the policy that follows the delay. It is smaller
-# than a buffer (256 kB): one at a time, so any two that are ready at the same time on all lanes make one wait.
+# The admission window: off, nothing is counted; on, it is kept, and results stay right. It is smaller than a buffer (256 kB): one at a time, so any two
+# that are ready at the same time on all lanes make one wait.
 is($n1->safe_psql('postgres', 'SELECT sum(throttled), max(e.bytes_in_flight_max) FROM rdma.stat_lanes, rdma.stat_engine e'), '0|0', 'without a window nothing waits');
-foreach my $policy ('window', 'delay')
-{
-	$n1->append_conf('postgresql.conf', "rdma_fdw.admission_policy = $policy\nrdma_fdw.admission_window = '64kB'\n");
-	$n1->reload;
-	my $before = $n1->safe_psql('postgres', 'SELECT sum(throttled) FROM rdma.stat_lanes');
-	@endless = map { begin($coord, "SELECT count(*), max(length(b)) FROM n1.big WHERE random() >= 0") } 1 .. 8;
-	ok(rdma_wait($n1, "SELECT sum(throttled) > $before FROM rdma.stat_lanes", 120), "lanes wait, policy $policy");
-	is(many(4), 4, 'pulls beside them are right');
-	cmp_ok($n1->safe_psql('postgres', 'SELECT bytes_in_flight_max FROM rdma.stat_engine'), '<=', 256 * 1024, 'never two were in flight');
-	$coord->safe_psql('postgres', "SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE application_name = 'victim'");
-	finish($_->{run}) foreach @endless;
-	ok(rdma_wait($n1, "SELECT bytes_in_flight = 0 FROM rdma.stat_engine", 60), 'and nothing is, afterwards');
-}
-$n1->append_conf('postgresql.conf', "rdma_fdw.admission_policy = none\n");
+$n1->append_conf('postgresql.conf', "rdma_fdw.admission_window = '64kB'\n");
+$n1->reload;
+@endless = map { begin($coord, "SELECT count(*), max(length(b)) FROM n1.big WHERE random() >= 0") } 1 .. 8;
+ok(rdma_wait($n1, 'SELECT sum(throttled) > 0 FROM rdma.stat_lanes', 120), 'with one lanes wait');
+is(many(4), 4, 'pulls beside them are right');
+cmp_ok($n1->safe_psql('postgres', 'SELECT bytes_in_flight_max FROM rdma.stat_engine'), '<=', 256 * 1024, 'never two were in flight');
+$coord->safe_psql('postgres', "SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE application_name = 'victim'");
+finish($_->{run}) foreach @endless;
+ok(rdma_wait($n1, "SELECT bytes_in_flight = 0 FROM rdma.stat_engine", 60), 'and nothing is, afterwards');
+$n1->append_conf('postgresql.conf', "rdma_fdw.admission_window = 0\n");
 $n1->reload;
 
 # The reader's weight reaches the node that sends; an administrator there may change it.

@@ -123,7 +123,7 @@ is_deeply(lanes($producers), $before, 'off: no counter moves at the producers');
 SKIP:
 {
 	skip 'the device has no atomics', 3 if $consumer->safe_psql('postgres', 'SELECT bool_or(atomics) FROM rdma.devices() WHERE in_use') ne 't';
-	my ($used, $end) = gather('SET rdma_fdw.receive_pool = on; SET rdma_fdw.receive_pool_buffers = 64', [$producers], 8, 50, 0);
+	my ($used, $end) = gather('SET rdma_fdw.receive_pool = on; SET rdma_fdw.receive_buffers = 16', [$producers], 8, 50, 0);
 	my $after = lanes($producers);
 	is($end, 'ended', 'a pool with room for all');
 	cmp_ok($after->{claims} - $before->{claims}, '>=', 8, 'its buffers are claimed');
@@ -140,7 +140,7 @@ cmp_ok($after->{asked} - $before->{asked}, '>=', 8 * 50, 'one for each');
 
 # ---- a consumer that is slow, and a pool that is too small for its producers
 $before = lanes($producers);
-($used, $end, $sum, $batches) = gather('SET rdma_fdw.receive_pool = on; SET rdma_fdw.receive_pool_buffers = 4', [$producers, $other], 20, 10, 1000);
+($used, $end, $sum, $batches) = gather('SET rdma_fdw.receive_pool = on; SET rdma_fdw.receive_buffers = 1', [$producers, $other], 20, 10, 1000);
 is("$end $sum $batches", 'ended ' . expected(20, 10) . ' 200', 'twenty producers of two nodes take turns in four buffers');
 is($used, 4096 + 4 * $buffer, 'in that memory');
 $after = lanes($producers);
@@ -153,7 +153,7 @@ sub start_endless
 	my $list = join(',', map { "'" . connstr($_) . "'" } $producers, $other);
 	my ($out, $err) = ('', '');
 	my $job = start([ 'psql', '-X', '-A', '-t', '-q', '-d', $consumer->connstr('postgres') . ' application_name=reader', '-c', 'SET rdma_fdw.receive_pool = on',
-		'-c', 'SET rdma_fdw.receive_pool_buffers = 4', '-c', "SELECT how FROM gather(ARRAY[$list], 12, 100000000, 0)" ],
+		'-c', 'SET rdma_fdw.receive_buffers = 1', '-c', "SELECT how FROM gather(ARRAY[$list], 12, 100000000, 0)" ],
 		'<', '/dev/null', '>', \$out, '2>', \$err);
 	ok(rdma_wait($consumer, 'SELECT coalesce(sum(bytes) > 20000000, false) FROM rdma.stat_flows WHERE pool_buffers = 4', 60), 'batches move through a small pool');
 	return ($job, \$err);
@@ -173,7 +173,7 @@ foreach my $bad ([ 'a producer is killed', sub { kill 'KILL', $producers->safe_p
 	like($$err, qr/ERROR|FATAL/, "the reader has an error when $when");
 	ok(rdma_wait($_, 'SELECT pid IS NOT NULL FROM rdma.stat_engine', 60), "the engine of " . $_->name . " runs when $when") foreach ($producers, $other);
 	nothing_left("when $when");
-	($used, $end, $sum) = gather('SET rdma_fdw.receive_pool = on; SET rdma_fdw.receive_pool_buffers = 4', [$producers, $other], 12, 10, 0);
+	($used, $end, $sum) = gather('SET rdma_fdw.receive_pool = on; SET rdma_fdw.receive_buffers = 1', [$producers, $other], 12, 10, 0);
 	is("$end $sum", 'ended ' . expected(12, 10), "and the next flow works after $when");
 }
 

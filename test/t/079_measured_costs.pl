@@ -14,7 +14,7 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 
 # The data node's engine listens on 127.0.0.1 and says that it is to be found at 127.0.0.2, where the proxy is.
-my $tcp = "rdma_fdw.provider = soft\nrdma_fdw.soft_transport = tcp\nrdma_fdw.peer_timeout = '6s'\n";
+my $tcp = "rdma_fdw.provider = tcp\nrdma_fdw.peer_timeout = '6s'\n";
 my $coord = rdma_node('coord', conf => $tcp);
 my $port = PostgreSQL::Test::Cluster::get_free_port();
 my $n1 = rdma_node('n1', conf => "$tcp\nrdma_fdw.engine_address = '127.0.0.2'\nrdma_fdw.engine_port = $port\n");

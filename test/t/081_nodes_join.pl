@@ -14,7 +14,7 @@ use Test::More;
 
 # room for about three joins at once; a statement that finds none does not wait long
 my ($coord, $n1, $n2) = rdma_trio(conf => "rdma_fdw.peer_timeout = '3s'\nrdma_fdw.connect_timeout = '4s'\nrdma_fdw.buffer_memory = '12MB'\n"
-		. "rdma_fdw.segment_size = '4MB'\nrdma_fdw.buffer_wait = '100ms'\nmax_connections = 60\n");
+		. "rdma_fdw.buffer_wait = '100ms'\nmax_connections = 60\n");
 my %other = (n1 => $n2, n2 => $n1);
 my %half = (n1 => 1, n2 => 2);
 
@@ -116,7 +116,7 @@ my $listen = IO::Socket::INET->new(LocalAddr => '127.0.0.1', Listen => 16, Reuse
 my ($hold, $held) = map { PostgreSQL::Test::Utils::tempdir() . "/$_" } qw(hold held);
 foreach my $node ($coord, $n1, $n2)
 {
-	$node->append_conf('postgresql.conf', "rdma_fdw.provider = soft\nrdma_fdw.soft_transport = tcp\nrdma_fdw.connect_timeout = '2min'\n"
+	$node->append_conf('postgresql.conf', "rdma_fdw.provider = tcp\nrdma_fdw.connect_timeout = '2min'\n"
 			. "rdma_fdw.peer_timeout = '2min'\n");
 }
 my $engine_port = $n2->safe_psql('postgres', 'SELECT port FROM rdma.stat_engine');

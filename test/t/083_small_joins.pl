@@ -65,7 +65,6 @@ joins(25, 'with room for all');
 
 foreach my $node ($coord, $n1, $n2)
 {
-	$node->safe_psql('postgres', "ALTER SYSTEM SET rdma_fdw.segment_size = '2MB'");
 	$node->safe_psql('postgres', "ALTER SYSTEM SET rdma_fdw.buffer_memory = '6MB'");
 	$node->restart;
 }

@@ -34,6 +34,7 @@
 /* A word that the lanes bring to zero; the alarm rings when they do not. */
 #define AWAIT_ZERO(word) while (atomic_load(&(word)) != 0) usleep(100)
 
+#define LARGEST_SLOT	(4 * 4096)
 #define SEED_SECONDS	120		/* no seed takes that long: a thread hangs */
 
 typedef struct Stream
@@ -469,11 +470,7 @@ run_seed(uint64_t seed)
 	rig_config.signal_all = below(&state, 4) == 0;
 	rig_config.credit_limit = PICK(&state, 0, RF_CREDIT_AUTO, 1, 3, 8);
 	window = PICK(&state, 0, 4096, 65536, 1 << 20);
-	rig_config.admission = window == 0 ?
-		NULL :
-		rf_admission_new(below(&state, 2) ? &rf_admission_window_policy :
-						 &rf_admission_delay_policy,
-						 window);
+	rig_config.admission_window = window;
 	rig_fewer_slots = below(&state, 2) == 0;
 	rig_start(&sim);
 
@@ -505,13 +502,11 @@ run_seed(uint64_t seed)
 	{
 		RfAdmissionStats *admission = &rig_nodes[n].shared->admission;
 
-		/*
-		 * The delay policy's limit has a least value, and a slot that is larger than the window
-		 * goes alone.
-		 */
+		/* A slot that is larger than the window goes alone. */
 		CHECK(window > 0 || atomic_load(&admission->high_water) == 0);
-		CHECK(window == 0 || atomic_load(&admission->high_water) <=
-			  (window > RF_DELAY_MIN ? window : RF_DELAY_MIN));
+		CHECK(window == 0 ||
+			  atomic_load(&admission->high_water) <=
+			  (window > LARGEST_SLOT ? window : LARGEST_SLOT));
 		AWAIT_ZERO(admission->in_flight);
 		for (int lane = 0; lane < rig_lanes; lane++)
 		{
@@ -525,8 +520,7 @@ run_seed(uint64_t seed)
 		}
 	}
 	rig_stop();
-	rf_admission_unuse(rig_config.admission);
-	rig_config.admission = NULL;
+	rig_config.admission_window = 0;
 	for (int i = 0; i < pair_count; i++)
 	{
 		CHECK(faults || pairs[i].failed == 0);

@@ -92,8 +92,8 @@ fresh(void)
 		RfError		error;
 
 		shared->segments[i].addr = arena + (size_t) i * SEGMENT_SIZE;
-		shared->segments[i].fd = rf_segment_create(shared->segments[i].addr, SEGMENT_SIZE,
-												   RF_HUGE_OFF, &error);
+		shared->segments[i].fd =
+			rf_segment_create(shared->segments[i].addr, SEGMENT_SIZE, false, &error);
 		shared->segments[i].peer = RF_NO_PEER;
 	}
 	for (i = 0; i < RF_MAX_PEERS; i++)
@@ -121,7 +121,7 @@ limits(void)
 	int			i;
 
 	check(rf_pool_take(pool, 0, NULL, SEGMENT_SIZE + 1, &blocks[0], &error) == RF_POOL_FAILED &&
-		  error.kind == RF_ERROR_CONFIGURATION && strstr(error.hint, "segment_size"),
+		  error.kind == RF_ERROR_CONFIGURATION && strstr(error.hint, "buffer_memory"),
 		  "buffers larger than a segment name the setting");
 	for (i = 0; i < SEGMENTS; i++)
 		check(take(pool, 0, SEGMENT_SIZE, &blocks[i]) == RF_POOL_TAKEN, "a whole segment");
@@ -379,7 +379,7 @@ sizes(void)
 	 * the next one
 	 */
 	munmap(arena, 2 * SEGMENT_SIZE);
-	shared->segments[0].fd = rf_segment_create(arena, 2 * SEGMENT_SIZE, RF_HUGE_OFF, &error);
+	shared->segments[0].fd = rf_segment_create(arena, 2 * SEGMENT_SIZE, false, &error);
 	check(shared->segments[0].fd >= 0 &&
 		  rf_segment_offset(shared, 3) == (uint64_t) SEGMENTS * SEGMENT_SIZE,
 		  "three segments of two sizes");

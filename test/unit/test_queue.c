@@ -240,7 +240,7 @@ test_off(void)
 	rig_config.merge_limit = 0;
 	rig_config.chain_limit = 1;
 	rig_config.signal_all = true;
-	rig_config.admission = NULL;
+	rig_config.admission_window = 0;
 	rig_config.max_wr = 128;
 	start();
 	one_phase(2);
@@ -261,9 +261,7 @@ test_off(void)
 static void
 test_window(uint64_t window)
 {
-	RfAdmission *admission = rf_admission_new(&rf_admission_window_policy, window);
-
-	rig_config.admission = admission;
+	rig_config.admission_window = window;
 	start();
 	for (int i = 0; i < 5; i++)
 		one_phase(2);
@@ -275,8 +273,7 @@ test_window(uint64_t window)
 		  COUNTER(merged_while_throttled) <= COUNTER(merged));
 	CHECK(COUNTER(signaled) <= COUNTER(work_requests));
 	stop();
-	rig_config.admission = NULL;
-	rf_admission_unuse(admission);
+	rig_config.admission_window = 0;
 }
 
 /* Slots that the longest request of flow 2 had, which is never the only one left. */
@@ -305,9 +302,8 @@ static void
 test_turns_merge(void)
 {
 	static const uint32_t weights[2] = {3, RF_MAX_WEIGHT};
-	RfAdmission *admission = rf_admission_new(&rf_admission_window_policy, 9 * SIZE);
 
-	rig_config.admission = admission;
+	rig_config.admission_window = 9 * SIZE;
 	start();
 	for (int phase = 0; phase < 2; phase++)
 	{
@@ -326,47 +322,7 @@ test_turns_merge(void)
 		}
 	}
 	stop();
-	rig_config.admission = NULL;
-	rf_admission_unuse(admission);
-}
-
-/* A policy from outside the engine. */
-static _Atomic uint64_t hook_completed;
-
-static void
-hook_start(void *state, uint64_t window)
-{
-	*(uint64_t *) state = window;
-}
-
-static uint64_t
-hook_room(void *state, uint64_t in_flight)
-{
-	return 0;					/* one at a time */
-}
-
-static void
-hook_complete(void *state, uint64_t bytes, uint32_t us)
-{
-	CHECK(*(uint64_t *) state == 4711 && bytes <= SIZE && us > 0);
-	atomic_fetch_add(&hook_completed, bytes);
-}
-
-static void
-test_hook(void)
-{
-	static const RfAdmissionPolicy policy = {"one at a time", hook_start, hook_room, hook_complete};
-	RfAdmission *admission = rf_admission_new(&policy, 4711);
-
-	rig_config.admission = admission;
-	start();
-	one_phase(1);
-	CHECK(atomic_load(&rig_nodes[0].shared->admission.high_water) == SIZE);
-	CHECK(atomic_load(&hook_completed) == (uint64_t) (1 + (FLOWS - 1) * SLOTS) * SIZE);
-	CHECK(COUNTER(merged) == 0);
-	stop();
-	rig_config.admission = NULL;
-	rf_admission_unuse(admission);
+	rig_config.admission_window = 0;
 }
 
 /* Many requests behind one: chained and signaled now and then. */
@@ -391,7 +347,6 @@ main(void)
 	static const uint32_t unequal[FLOWS] = {10, 4, 2, 1};
 	static const uint32_t turned[FLOWS] = {10, 1, 2, 4};
 	static const uint32_t equal[FLOWS] = {10, 1, 1, 1};
-	RfAdmission *window;
 
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	CHECK(sizeof(RfFlow) + sizeof(LaneFlow) < 1024);
@@ -405,21 +360,17 @@ main(void)
 	printf("ok - the window is kept, and what waits merges\n");
 	test_turns_merge();
 	printf("ok - a turn leaves merged\n");
-	test_hook();
-	printf("ok - another policy decides\n");
 	test_chain();
 	printf("ok - a full send queue chains\n");
 
 	/* Weights, at the window and at the send queue; followed at once when they change. */
-	window = rf_admission_new(&rf_admission_window_policy, 2 * SIZE);
-	rig_config.admission = window;
+	rig_config.admission_window = 2 * SIZE;
 	start();
 	test_weights("window", unequal, 5, 2);
 	test_weights("window, changed", turned, 5, 2);
 	test_weights("window, equal", equal, 5, 2);
 	stop();
-	rig_config.admission = NULL;
-	rf_admission_unuse(window);
+	rig_config.admission_window = 0;
 	rig_config.merge_limit = 0;
 	rig_config.max_wr = 2;
 	start();

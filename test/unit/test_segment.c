@@ -77,8 +77,7 @@ postmaster(void)
 	for (int i = 0; i < SEGMENTS; i++)
 	{
 		shared->segments[i].addr = arena + (size_t) i * SIZE;
-		shared->segments[i].fd = rf_segment_create(shared->segments[i].addr, SIZE, RF_HUGE_OFF,
-												   &error);
+		shared->segments[i].fd = rf_segment_create(shared->segments[i].addr, SIZE, false, &error);
 		shared->segments[i].peer = RF_NO_PEER;
 	}
 	for (int i = 0; i < 3; i++)
@@ -193,7 +192,7 @@ renew_beside_lane(void)
 	if (pthread_create(&thread, NULL, lane, NULL) != 0)
 		exit(1);
 	for (int i = 0; i < 5000; i++)
-		good += rf_segment_renew(shared->segments, 1, SIZE, RF_HUGE_TRY, &error);
+		good += rf_segment_renew(shared->segments, 1, SIZE, true, &error);
 	atomic_store(&renewing, false);
 	(void) pthread_join(thread, NULL);
 	check(good == 5000 && atomic_load(&inside) == 0,

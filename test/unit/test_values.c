@@ -132,20 +132,31 @@ test_cache(void)
 	check(!take(values, 0, SIZE + 1, &a) && a.units == 0 && figure(&shared->values.refused) == 1,
 		  "more than there is is refused");
 
+	rf_values_destroy(values);
+	check(registered == 0, "nothing stays registered");
+
 	before = figure(&shared->values.evictions);
-	rf_values_limit(values, 10 * MB);
-	check(registered <= 10 * MB && figure(&shared->values.evictions) > before &&
+	values = rf_values_create(shared, &provider, 10 * MB);
+	check(take(values, 1, 8 * MB, &a) && take(values, 0, 8 * MB, &b),
+		  "more than may stay is in use");
+	rf_values_return(values, &a);
+	rf_values_return(values, &b);
+	check(registered == 8 * MB && figure(&shared->values.evictions) > before &&
 		  figure(&shared->values.registered) == registered,
-		  "a smaller limit evicts");
+		  "returned, some of it goes");
 	check(figure(&shared->peers[0].value_registered) == 8 * MB, "the one that was used last stays");
 	check(take(values, 0, 8 * MB, &a) && figure(&shared->values.hits) == 3,
 		  "and is there to be used");
-	rf_values_limit(values, 0);
-	check(registered == 8 * MB, "what is in use is not evicted");
+	rf_values_return(values, &a);
+	rf_values_destroy(values);
+
+	values = rf_values_create(shared, &provider, 0);
+	check(take(values, 0, 8 * MB, &a) && registered == 8 * MB, "what is in use is not evicted");
 	rf_values_return(values, &a);
 	check(registered == 0, "but when it is returned, if nothing may stay");
+	rf_values_destroy(values);
 
-	rf_values_limit(values, SIZE);
+	values = rf_values_create(shared, &provider, SIZE);
 	capacity = 4 * MB;
 	check(take(values, 0, 4 * MB, &a), "a device that takes 4 MB");
 	check(!take(values, 1, 2 * MB, &b) && b.units == 0 && figure(&shared->values.used) == 4 * MB,
@@ -206,7 +217,7 @@ random_u64(uint64_t *state)
 	return x ^ (x >> 31);
 }
 
-/* Random takes, returns, limits and peers that leave, against a plain account. */
+/* Random takes, returns and peers that leave, against a plain account. */
 static bool
 random_run(uint64_t seed)
 {
@@ -214,7 +225,6 @@ random_run(uint64_t seed)
 	RfPiece		pieces[8];
 	uint64_t	state = seed;
 	uint64_t	limit = random_u64(&state) % 20 * MB;
-	uint64_t	highest = limit;	/* pieces taken under a higher limit may still be in use */
 	bool		good = true;
 
 	memset(pieces, 0, sizeof(pieces));
@@ -228,11 +238,6 @@ random_run(uint64_t seed)
 
 		switch (random_u64(&state) % 8)
 		{
-			case 0:
-				limit = random_u64(&state) % 20 * MB;
-				rf_values_limit(values, limit);
-				highest = limit > highest ? limit : highest;
-				break;
 			case 1:
 				rf_values_peer_gone(values, domains[random_u64(&state) % PEERS]);
 				break;
@@ -251,8 +256,8 @@ random_run(uint64_t seed)
 					owners[pieces[i].unit + unit]++ == 0;
 		}
 		good = good && figure(&shared->values.used) == used &&
-			figure(&shared->values.registered) == registered && registered <= SIZE + highest &&
-			registered <= capacity;
+			figure(&shared->values.registered) == registered &&
+			registered <= SIZE + limit && registered <= capacity;
 	}
 	for (int i = 0; i < 8; i++)
 		rf_values_return(values, &pieces[i]);
@@ -320,9 +325,9 @@ grant(uint64_t offset)
 }
 
 static RfValueStep
-place(RfValueMode mode, int64_t threshold, uint64_t bytes, uint8_t **at)
+place(RfValueMode mode, uint64_t bytes, uint8_t **at)
 {
-	return rf_value_place(shared, flow, &cursor, mode, threshold, bytes, at);
+	return rf_value_place(shared, flow, &cursor, mode, bytes, at);
 }
 
 /* Hand a row over in `slots` slots. */
@@ -352,58 +357,49 @@ test_place(void)
 	uint8_t    *third = NULL;
 
 	begin();
-	check(place(RF_VALUES_OFF, -1, MB, &first) == RF_VALUE_COPY &&
-		  atomic_load(&flow->value_state) == RF_VALUE_NONE,
-		  "off: copied, nothing asked");
-	check(place(RF_VALUES_ON, -1, SIZE, &first) == RF_VALUE_COPY,
-		  "what cannot fit is not asked for");
-	check(place(RF_VALUES_AUTO, 2 * MB, MB, &first) == RF_VALUE_COPY,
-		  "below the threshold: copied");
-	check(place(RF_VALUES_ON, -1, 900000, &first) == RF_VALUE_ASKED && flow->value_wanted == 2 * MB,
+	check(place(RF_VALUES_OFF, MB, &first) == RF_VALUE_COPY &&
+		  atomic_load(&flow->value_state) == RF_VALUE_NONE, "off: copied, nothing asked");
+	check(place(RF_VALUES_ON, SIZE, &first) == RF_VALUE_COPY, "what cannot fit is not asked for");
+	check(place(RF_VALUES_ON, 900000, &first) == RF_VALUE_ASKED && flow->value_wanted == 2 * MB,
 		  "on: asks for two halves");
-	check(place(RF_VALUES_ON, -1, 900000, &first) == RF_VALUE_WAIT &&
-		  !rf_slots_ready(flow, &cursor, RF_WAIT_VALUE),
-		  "and waits");
+	check(place(RF_VALUES_ON, 900000, &first) == RF_VALUE_WAIT &&
+		  !rf_slots_ready(flow, &cursor, RF_WAIT_VALUE), "and waits");
 	grant(MB);
 	check(rf_slots_ready(flow, &cursor, RF_WAIT_VALUE), "for the answer");
-	check(place(RF_VALUES_ON, -1, 900000, &first) == RF_VALUE_IN_PLACE &&
-		  first == shared->value_memory + MB,
-		  "the first half");
+	check(place(RF_VALUES_ON, 900000, &first) == RF_VALUE_IN_PLACE &&
+		  first == shared->value_memory + MB, "the first half");
 	hand_over(first, 3);
-	check(place(RF_VALUES_ON, -1, 100000, &second) == RF_VALUE_IN_PLACE &&
-		  second >= first + 900000 && second + 100000 <= first + MB &&
-		  (uintptr_t) second % RF_CACHE_LINE == 0,
-		  "a row behind the other");
+	check(place(RF_VALUES_ON, 100000, &second) == RF_VALUE_IN_PLACE && second >= first + 900000 &&
+		  second + 100000 <= first + MB &&
+		  (uintptr_t) second % RF_CACHE_LINE == 0, "a row behind the other");
 	hand_over(second, 2);
 	check(flow->placed[4].offset == second - flow->value + 1000 && flow->placed[4].length == 1000 &&
 		  atomic_load(&flow->status[4]) == RF_SLOT_PLACED,
 		  "the entry says where a slot's payload lies");
-	check(place(RF_VALUES_ON, -1, 600000, &third) == RF_VALUE_IN_PLACE && third == first + MB,
+	check(place(RF_VALUES_ON, 600000, &third) == RF_VALUE_IN_PLACE && third == first + MB,
 		  "the other half");
 	hand_over(third, 2);
-	check(place(RF_VALUES_ON, -1, 600000, &first) == RF_VALUE_WAIT,
-		  "full: wait for the first half");
+	check(place(RF_VALUES_ON, 600000, &first) == RF_VALUE_WAIT, "full: wait for the first half");
 	atomic_store(&flow->completed, 4);
 	check(!rf_slots_ready(flow, &cursor, RF_WAIT_VALUE) &&
-		  place(RF_VALUES_ON, -1, 600000, &first) == RF_VALUE_WAIT,
-		  "all of it");
+		  place(RF_VALUES_ON, 600000, &first) == RF_VALUE_WAIT, "all of it");
 	atomic_store(&flow->completed, 5);
 	check(rf_slots_ready(flow, &cursor, RF_WAIT_VALUE) &&
-		  place(RF_VALUES_ON, -1, 600000, &first) == RF_VALUE_IN_PLACE && first == flow->value,
-		  "then it is begun anew");
+		  place(RF_VALUES_ON, 600000, &first) == RF_VALUE_IN_PLACE &&
+		  first == flow->value, "then it is begun anew");
 	hand_over(first, 2);
 
-	check(place(RF_VALUES_ON, -1, 3 * MB, &first) == RF_VALUE_WAIT && cursor.value.wait == 9,
+	check(place(RF_VALUES_ON, 3 * MB, &first) == RF_VALUE_WAIT && cursor.value.wait == 9,
 		  "a larger row waits until all has left");
 	atomic_store(&flow->completed, 9);
-	check(place(RF_VALUES_ON, -1, 3 * MB, &first) == RF_VALUE_ASKED && flow->value_wanted == 8 * MB,
+	check(place(RF_VALUES_ON, 3 * MB, &first) == RF_VALUE_ASKED && flow->value_wanted == 8 * MB,
 		  "and asks for a larger piece");
 	atomic_store(&flow->value_state, RF_VALUE_REFUSED);
-	check(place(RF_VALUES_ON, -1, 3 * MB, &first) == RF_VALUE_COPY, "refused: copied");
-	check(place(RF_VALUES_ON, -1, 3 * MB, &first) == RF_VALUE_ASKED, "the next one asks again");
+	check(place(RF_VALUES_ON, 3 * MB, &first) == RF_VALUE_COPY, "refused: copied");
+	check(place(RF_VALUES_ON, 3 * MB, &first) == RF_VALUE_ASKED, "the next one asks again");
 	atomic_store(&flow->stop, RF_STOP_CLEAN);
 	check(rf_slots_ready(flow, &cursor, RF_WAIT_VALUE) &&
-		  place(RF_VALUES_ON, -1, 3 * MB, &first) == RF_VALUE_COPY,
+		  place(RF_VALUES_ON, 3 * MB, &first) == RF_VALUE_COPY,
 		  "a reader that stops ends the wait");
 	free(flow->buffers);
 }
@@ -416,7 +412,7 @@ rows_until_asked(uint64_t bytes)
 	int			rows = 0;
 
 	begin();
-	while (rows < 1000 && place(RF_VALUES_AUTO, -1, bytes, &at) == RF_VALUE_COPY)
+	while (rows < 1000 && place(RF_VALUES_AUTO, bytes, &at) == RF_VALUE_COPY)
 		rows++;
 	free(flow->buffers);
 	return rows;

@@ -44,7 +44,6 @@ my @own = (
 	sub { 'SET rdma_fdw.receive_buffers = ' . pick(1, 2, 4, 16) },
 	sub { 'SET rdma_fdw.inline_limit = ' . pick(0, 0, 1, 64) },
 	sub { 'SET rdma_fdw.receive_pool = ' . pick(qw(auto on off granted)) },
-	sub { 'SET rdma_fdw.receive_pool_buffers = ' . pick(4, 16) },
 	sub { 'SET rdma_fdw.exchange_partitions = ' . pick(qw(on off)) },
 	sub { 'SET rdma_fdw.send_local_rows = ' . pick(qw(on on off)) },
 	sub { 'SET rdma_fdw.measured_costs = ' . pick(qw(on off)) },

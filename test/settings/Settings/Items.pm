@@ -12,13 +12,10 @@ my %left_out = (
 	# places, names and keys, not ways to do something
 	(map { ("rdma_fdw.$_" => 'a place') } qw(engine_port device_port gid_index)),
 	# a device's; without one they mean nothing, and some values refuse a device
-	(map { ("rdma_fdw.$_" => 'of a device') } qw(ack_timeout retry_count rnr_retry mtu traffic_class service_level)),
+	(map { ("rdma_fdw.$_" => 'of a device') } qw(ack_timeout retry_count mtu traffic_class service_level)),
 	'rdma_fdw.provider=verbs' => 'needs a device',
-	'rdma_fdw.huge_pages=on' => 'needs huge pages',
 	# mean refusal, or that it depends on the load
 	'rdma_fdw.buffer_memory' => 'too little is refused, and so is more than there is',
-	'rdma_fdw.segment_size=1048576' => 'more than the memory for buffers',
-	'rdma_fdw.value_memory' => 'too little refuses large values, and the most is more than there is',
 	'rdma_fdw.max_flows=16' => 'too few for these statements',
 	'rdma_fdw.connect_timeout=100' => 'refuses on a busy machine',
 	'rdma_fdw.peer_timeout=500' => 'refuses on a busy machine',

@@ -112,10 +112,13 @@ SELECT count(*) FROM rdma.run_on('rbl', 'DELETE FROM rbl.u WHERE id % 10 = 3; AL
 DELETE FROM rbl_here.u WHERE id % 10 = 3;
 SELECT count(*) FROM rdma.run_on('rbl', $$CREATE FUNCTION rbl.fail() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RAISE EXCEPTION $e$a trigger runs$e$; END'$$);
 SELECT count(*) FROM rdma.run_on('rbl', 'CREATE TRIGGER fail BEFORE INSERT OR DELETE ON rbl.u FOR EACH ROW EXECUTE FUNCTION rbl.fail()');
+SELECT count(*) FROM (VALUES (ARRAY['the "one"; --', 'ENABLE ALWAYS']), (ARRAY['replica', 'ENABLE REPLICA']), (ARRAY['off', 'DISABLE'])) v(t), rdma.run_on('rbl', format('CREATE TRIGGER %I BEFORE UPDATE ON rbl.u FOR EACH ROW EXECUTE FUNCTION rbl.fail(); ALTER TABLE rbl.u %s TRIGGER %I', t[1], t[2], t[1])) r;
 DELETE FROM t WHERE id > 2000;
 DELETE FROM rbl_here.t WHERE id > 2000;
 SELECT rdma.move_buckets('rbl', 'rbl 3', 'rbl2', ARRAY(SELECT generate_series(1, 50, 2))) > 0;
 SELECT spread(), all_right();
+SELECT DISTINCT answer FROM rdma.run_on('rbl', $$SELECT string_agg(format('%s %s', tgname, tgenabled), ', ' ORDER BY tgname COLLATE "C") FROM pg_trigger WHERE tgrelid = 'rbl.u'::regclass AND NOT tgisinternal$$);
+SELECT count(*) FROM unnest(ARRAY['the "one"; --', 'replica', 'off']) t, rdma.run_on('rbl', format('DROP TRIGGER %I ON rbl.u', t)) r;
 SELECT said('DELETE FROM u WHERE id = 5');
 SELECT count(*) FROM rdma.run_on('rbl', 'DROP TRIGGER fail ON rbl.u');
 SELECT count(*) FROM rdma.run_on('rbl2', 'ALTER TABLE rbl.u DROP CONSTRAINT rdma_placement');

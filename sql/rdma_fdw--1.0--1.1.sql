@@ -2099,7 +2099,7 @@ DECLARE
   key jsonb;
   invalid jsonb[] := '{}';
   total bigint := 0;
-  undo text[] := '{}';
+  undo jsonb[] := '{}';
 BEGIN
   nodes := ARRAY(SELECT n.node FROM rdma.nodes(server) n ORDER BY n.place);
   IF source = target OR NOT ARRAY[source, target] <@ nodes THEN
@@ -2133,13 +2133,16 @@ BEGIN
     END IF;
     -- what the rows were proven to be they still are when these are gone or there: nothing has to be read again
     PERFORM rdma.run_on(part.node, format('ALTER TABLE %s DROP CONSTRAINT rdma_placement, ADD CONSTRAINT rdma_placement CHECK (%s) NOT VALID', part.relation, part.condition));
-    -- a row that moves is neither written nor deleted
-    FOR condition IN SELECT unnest(rdma.ask_node(part.node, format($sql$SELECT ARRAY(SELECT format('ALTER TABLE ONLY %%s %%s TRIGGER %%I', m.name,
-        CASE tgenabled WHEN 'A' THEN 'ENABLE ALWAYS' WHEN 'R' THEN 'ENABLE REPLICA' ELSE 'ENABLE' END, tgname)
-        FROM rdma.table_members(%L) m JOIN pg_trigger t ON t.tgrelid = m.oid WHERE NOT tgisinternal AND tgenabled <> 'D')$sql$, part.relation))::text[]) LOOP
-      undo := undo || ARRAY[part.node::text, condition];
+    -- A row that moves is neither written nor deleted. The node names its triggers; the commands are written here.
+    FOR there IN
+      SELECT format('%I.%I', m->>0, m->>1) AS name, m->2 AS triggers FROM jsonb_array_elements(rdma.ask_node(part.node, format($sql$SELECT jsonb_agg(jsonb_build_array(n.nspname, c.relname,
+          (SELECT jsonb_agg(jsonb_build_array(tgname, tgenabled)) FROM pg_trigger WHERE tgrelid = m.oid AND NOT tgisinternal AND tgenabled <> 'D')))
+        FROM rdma.table_members(%L) m JOIN pg_class c ON c.oid = m.oid JOIN pg_namespace n ON n.oid = c.relnamespace$sql$, part.relation))::jsonb) m
+    LOOP
+      undo := undo || ARRAY(SELECT jsonb_build_array(part.node, format('ALTER TABLE ONLY %s %s TRIGGER %I', there.name,
+        CASE t->>1 WHEN 'A' THEN 'ENABLE ALWAYS' WHEN 'R' THEN 'ENABLE REPLICA' ELSE 'ENABLE' END, t->>0)) FROM jsonb_array_elements(nullif(there.triggers, 'null')) t);
+      PERFORM rdma.run_on(part.node, format('ALTER TABLE ONLY %s DISABLE TRIGGER USER', there.name));
     END LOOP;
-    PERFORM rdma.run_on(part.node, rdma.ask_node(part.node, format($sql$SELECT string_agg(format('ALTER TABLE ONLY %%s DISABLE TRIGGER USER', name), '; ') FROM rdma.table_members(%L)$sql$, part.relation)));
     IF part.node = source THEN
       relations := relations || part.relation;
       keys := keys || format('rdma.hash_node(%s, %s) = ANY (%L::integer[])', cardinality(buckets), part.key, moved);
@@ -2193,9 +2196,7 @@ BEGIN
   FOREACH key IN ARRAY invalid LOOP
     PERFORM rdma.run_on(target, rdma.foreign_key_statement(key));
   END LOOP;
-  FOR i IN 1 .. cardinality(undo) BY 2 LOOP
-    PERFORM rdma.run_on(undo[i]::name, undo[i + 1]);
-  END LOOP;
+  PERFORM rdma.run_on(CAST(u.step->>0 AS name), u.step->>1) FROM unnest(undo) WITH ORDINALITY u(step, number) ORDER BY u.number;
   PERFORM rdma.change_placement(server, nodes, buckets);
   PERFORM rdma.note_phase('committing');
   RETURN total;

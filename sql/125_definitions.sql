@@ -210,6 +210,15 @@ SELECT node FROM rdma.nodes('wrong');
 SELECT rdma.undistribute_table('seed');
 
 -- ---------- a table of another role, distributed by a superuser ----------
+-- the owner has no user mapping, so it is not analyzed yet
+SET ROLE regress_def_guest;
+CREATE TABLE guest.early (a int);
+INSERT INTO guest.early SELECT generate_series(1, 10);
+RESET ROLE;
+SET client_min_messages = error;
+SELECT rdma.distribute_table('guest.early', 'def', 'a');
+RESET client_min_messages;
+SELECT pg_get_userbyid(relowner), reltuples FROM pg_class WHERE oid = 'guest.early'::regclass;
 DROP USER MAPPING FOR CURRENT_USER SERVER def1;
 CREATE USER MAPPING FOR PUBLIC SERVER def1 OPTIONS (user 'postgres', password_required 'false');
 DROP USER MAPPING FOR CURRENT_USER SERVER def2;

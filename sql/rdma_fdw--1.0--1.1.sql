@@ -452,7 +452,17 @@ BEGIN
     EXECUTE format('%s%I.%I', statement, old.nspname, old.relname);
   END LOOP;
   EXECUTE format('ALTER FOREIGN TABLE %I.%I OPTIONS (ADD propagate_ddl ''true'')', old.nspname, old.relname);
-  EXECUTE format('ANALYZE %I.%I', old.nspname, old.relname);
+  IF NOT lent THEN
+    EXECUTE format('ANALYZE %I.%I', old.nspname, old.relname);
+  ELSE
+    -- it connects as the table's owner, who may have no user mapping, or no rights on the nodes
+    BEGIN
+      EXECUTE format('ANALYZE %I.%I', old.nspname, old.relname);
+    EXCEPTION WHEN OTHERS THEN
+      RAISE WARNING 'could not analyze foreign table "%" as its owner: %', old.relname, SQLERRM
+        USING HINT = format('Give role %s a user mapping, and rights on the nodes. Then: ANALYZE %I.%I.', old.owner, old.nspname, old.relname);
+    END;
+  END IF;
   RETURN moved;
 END $function$;
 COMMENT ON FUNCTION rdma.distribute_table(regclass, name, text, boolean, boolean) IS 'makes a local table one of a server with nodes: creates it on the nodes, moves its rows there, and puts a foreign table in its place; returns how many rows it moved. force: warns of constraints that it cannot keep, instead of failing';

@@ -239,6 +239,16 @@ lock_entry(const char *name, const char *command)
 	return entry;
 }
 
+static const char *
+server_argument(FunctionCallInfo fcinfo)
+{
+	if (PG_ARGISNULL(0))
+		ereport(ERROR,
+				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+				 errmsg("the server must not be null")));
+	return NameStr(*PG_GETARG_NAME(0));
+}
+
 static char *
 text_argument(FunctionCallInfo fcinfo, int number)
 {
@@ -260,7 +270,7 @@ rdma_note_job(PG_FUNCTION_ARGS)
 		end_move(false, true);
 		PG_RETURN_VOID();
 	}
-	entry = lock_entry(NameStr(*PG_GETARG_NAME(0)), command);
+	entry = lock_entry(server_argument(fcinfo), command);
 	if (entry == NULL)
 		PG_RETURN_VOID();
 	entry->job = true;
@@ -305,7 +315,7 @@ rdma_note_move(PG_FUNCTION_ARGS)
 	int			last;
 	int			buckets = bucket_range(fcinfo, 4, &first, &last);
 	TimestampTz now = GetCurrentTimestamp();
-	MoveEntry  *entry = lock_entry(NameStr(*PG_GETARG_NAME(0)), command);
+	MoveEntry  *entry = lock_entry(server_argument(fcinfo), command);
 
 	if (entry == NULL)
 		PG_RETURN_VOID();

@@ -80,6 +80,13 @@ SELECT rdma.lock_version('acc.hidden', 'pg_authid'::regclass, '(0,1)', 'update',
 SELECT rdma.lock_version('acc.hidden', 'acc.hidden'::regclass, '(0,1)', 'forever', 'block');
 RESET ROLE;
 SELECT rdma.lock_row('acc.hidden', '(0,2)', true);
+-- no table is looked into without a lock on it, nor at places that cannot be
+BEGIN;
+SELECT rdma.lock_row('acc.hidden', '(0,1)', false);
+SELECT mode FROM pg_locks WHERE relation = 'acc.hidden'::regclass AND pid = pg_backend_pid() AND mode LIKE 'Row%';
+COMMIT;
+SELECT rdma.lock_row('acc.hidden', '(0,0)', true);
+SELECT rdma.lock_version('acc.hidden', 'acc.hidden'::regclass, '(0,0)', 'update', 'block');
 
 SET client_min_messages = warning;
 DROP SERVER acc_srv CASCADE;

@@ -82,6 +82,8 @@ rf_row_locker_create(Oid relid, bool delete)
 
 	check_privilege(relid, delete);
 	locker = palloc0(sizeof(RfRowLocker));
+	/* who names a table by its OID has not locked it; its children are locked below */
+	LockRelationOid(relid, RowExclusiveLock);
 	members = find_all_inheritors(relid, RowExclusiveLock, NULL);
 	locker->relid = relid;
 	locker->policies = check_enable_rls(relid, InvalidOid, false) == RLS_ENABLED;
@@ -142,6 +144,14 @@ is_shown(Oid relid, Relation rel, ItemPointer ctid, bool read_only)
 	return shown;
 }
 
+/* Is it a place of the table's at all? Access methods take no other. */
+static bool
+may_exist(Relation rel, ItemPointer place)
+{
+	return ItemPointerIsValid(place) &&
+		ItemPointerGetBlockNumberNoCheck(place) < RelationGetNumberOfBlocks(rel);
+}
+
 /*
  * False: there is no such version that the caller may see, or another transaction has replaced it.
  */
@@ -156,7 +166,7 @@ lock_version(const RfRowLocker *locker, Relation rel, ItemPointer ctid, LockTupl
 	bool		ours;
 	bool		allowed;
 
-	if (ItemPointerGetBlockNumberNoCheck(ctid) >= RelationGetNumberOfBlocks(rel))
+	if (!may_exist(rel, ctid))
 		return false;
 	tuple.t_self = *ctid;
 	if (!heap_fetch(rel, SnapshotAny, &tuple, &buffer, false))
@@ -311,12 +321,11 @@ rdma_lock_version(PG_FUNCTION_ARGS)
 	rel = open_member(relid, PG_GETARG_OID(1));
 	slot = table_slot_create(rel, NULL);
 	/* no other version is locked than one that the snapshot shows, whoever named the place */
-	if (ItemPointerGetBlockNumberNoCheck(&place) <
-		RelationGetNumberOfBlocks(rel) &&
-			table_tuple_fetch_row_version(rel, &place, snapshot, slot) &&
-			(check_enable_rls(relid, InvalidOid, false) != RLS_ENABLED ||
-			 is_shown(relid, rel, &place, true)) &&
-			is_locked(table_tuple_lock(rel, &place, snapshot, slot,
+	if (may_exist(rel, &place) &&
+		table_tuple_fetch_row_version(rel, &place, snapshot, slot) &&
+		(check_enable_rls(relid, InvalidOid, false) != RLS_ENABLED ||
+		 is_shown(relid, rel, &place, true)) &&
+		is_locked(table_tuple_lock(rel, &place, snapshot, slot,
 								   snapshot->curcid, mode, policy,
 								   IsolationUsesXactSnapshot() ?
 								   0 :

@@ -28,6 +28,7 @@
 #   make bench-scaling [SF=1] [WORKERS='1 2 4 8']   TPC-H with more and more workers on each node, in build/bench-scaling
 #   make bench-star [SCALE=1] [NODES=2]   star and snowflake queries over sales of three channels, in build/bench-star
 #   make bench-keys       few local keys joined with many rows of a node, and UPDATE over nodes, in build/bench-keys
+#   make bench-planning [JOB=FOLDER] [BASE=TREE]   planning times of joins over nodes, in build/bench-planning
 #   make bench-many [NODES='2 8 32 64']    one join over ever more nodes of one machine, in build/bench-many
 #   make bench-moves      nodes come and go: clients' errors and pauses, speed of a move, in build/bench-moves
 #   make bench-commit     transfers over nodes: commits per second, WAL syncs, torn reads, in build/bench-commit
@@ -60,7 +61,7 @@ PG_CFLAGS += -MMD -MP
 EXTRA_CLEAN = $(OBJS:.o=.d)
 
 # Targets that need no PGXS, so that they work before PostgreSQL is installed; PGXS also has a "check" that only refuses.
-own = help check check-% house install-deps demo demo-stop bench-scan bench-fdw bench-join bench-scaling bench-star bench-keys bench-many bench-moves bench-commit bench-engine bench-engine-nodes bench-engine-verbs bench-region bench-region-verbs
+own = help check check-% house install-deps demo demo-stop bench-scan bench-fdw bench-join bench-scaling bench-star bench-keys bench-planning bench-many bench-moves bench-commit bench-engine bench-engine-nodes bench-engine-verbs bench-region bench-region-verbs
 ifneq ($(filter-out $(own),$(or $(MAKECMDGOALS),all)),)
 ifneq ($(PGXS),)
 include $(PGXS)
@@ -178,6 +179,9 @@ bench-star: install-deps
 
 bench-keys: install-deps
 	@$(srcdir)/bench/keys/run.sh
+
+bench-planning: install-deps
+	@$(srcdir)/bench/planning/run.sh
 
 bench-many: install-deps
 	@$(srcdir)/bench/many/run.sh

@@ -198,15 +198,61 @@ ALTER FOREIGN TABLE t NO INHERIT parent;
 DELETE FROM l WHERE a = 1;
 SELECT same('l', 't');
 
--- rows of a partitioned table there: never another one than was meant
+-- rows of a partitioned table there, also below a partition and elsewhere: those of all partitions are at the same places
 CREATE TABLE mod_remote.p (k int, t text) PARTITION BY LIST (k);
 CREATE TABLE mod_remote.p1 PARTITION OF mod_remote.p FOR VALUES IN (1);
-CREATE TABLE mod_remote.p2 PARTITION OF mod_remote.p FOR VALUES IN (2);
+CREATE TABLE mod_remote.p2 (t text, dropped int, k int);
+ALTER TABLE mod_remote.p2 DROP dropped;
+ALTER TABLE mod_remote.p ATTACH PARTITION mod_remote.p2 FOR VALUES IN (2);
+CREATE TABLE mod_remote.p3 PARTITION OF mod_remote.p FOR VALUES IN (3, 4) PARTITION BY LIST (k);
+CREATE TABLE mod_remote.p3_3 PARTITION OF mod_remote.p3 FOR VALUES IN (3);
+CREATE TABLE mod_remote.p3_4 PARTITION OF mod_remote.p3 FOR VALUES IN (4);
+CREATE TABLE mod_remote.far (k int, t text);
+CREATE FOREIGN TABLE mod_remote.p5 PARTITION OF mod_remote.p FOR VALUES IN (5) SERVER mod_srv OPTIONS (schema_name 'mod_remote', table_name 'far');
 CREATE FOREIGN TABLE p (k int, t text) SERVER mod_srv OPTIONS (schema_name 'mod_remote');
-INSERT INTO p VALUES (1, 'one'), (2, 'two');
-UPDATE p SET t = 'changed ' || here(k) WHERE k = 1;
-UPDATE p SET t = 'changed' WHERE k = 1;
-SELECT * FROM p ORDER BY k;
+CREATE TABLE lp (k int, t text);
+INSERT INTO lp SELECT k, k || ' ' || i FROM generate_series(1, 5) k, generate_series(1, 40) i;
+INSERT INTO p SELECT * FROM lp;
+SELECT count(*), count(DISTINCT ctid) FROM p;
+CREATE FUNCTION both_p(statement text) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE here bigint; there bigint;
+BEGIN
+  EXECUTE replace(statement, 'TABLE_', 'lp');
+  GET DIAGNOSTICS here = ROW_COUNT;
+  EXECUTE replace(statement, 'TABLE_', 'p');
+  GET DIAGNOSTICS there = ROW_COUNT;
+  RETURN CASE WHEN here = there THEN here || ' rows, ' ELSE here || ' rows here, ' || there || ' there, ' END || same('(SELECT k, t FROM lp)', '(SELECT k, t FROM p)');
+END $$;
+-- a node that writes on others does not prepare transactions
+SET rdma_fdw.commit = best_effort;
+-- in batches, one by one, and joined with rows that are here
+SELECT both_p($$UPDATE TABLE_ SET t = t || ' changed ' || here(k) WHERE t LIKE '_ 7' OR k = 1$$);
+SELECT both_p($$DELETE FROM TABLE_ WHERE here(k) = 4 AND t LIKE '% 1_'$$);
+SELECT both_p($$UPDATE TABLE_ x SET t = x.t || o.v FROM other o WHERE o.k % 5 = x.k AND o.k < 30$$);
+SELECT both_p($$DELETE FROM TABLE_ x USING other o WHERE o.k = x.k * 10 + 5$$);
+SELECT both_p($$WITH w AS (UPDATE TABLE_ SET t = 'w' || t WHERE here(k) = 3 RETURNING k) DELETE FROM TABLE_ WHERE k = 2 AND t LIKE '2 2%' AND EXISTS (SELECT FROM w)$$);
+WITH w AS (UPDATE p SET t = 'returned ' || here(k) WHERE t LIKE '_ 33%' OR t LIKE '_ 34%' AND k = 5 RETURNING k, t) SELECT * FROM w ORDER BY k;
+UPDATE lp SET t = 'returned ' || here(k) WHERE t LIKE '_ 33%' OR t LIKE '_ 34%' AND k = 5;
+-- from partition to partition
+SELECT both_p($$UPDATE TABLE_ SET k = here(k) WHERE k IN (1, 3)$$);
+-- under other plans
+PREPARE by_place(int) AS DELETE FROM p WHERE k = $1 AND t LIKE '%1' AND here(k) > 0;
+EXECUTE by_place(2);
+VACUUM FULL mod_remote.p2;
+EXECUTE by_place(4);
+DELETE FROM lp WHERE k IN (2, 4) AND t LIKE '%1';
+SELECT same('(SELECT k, t FROM lp)', '(SELECT k, t FROM p)');
+-- what stands there for several tables without saying so, and views, which have no places
+CREATE FOREIGN TABLE mod_remote.far_p (k int, t text) SERVER mod_srv OPTIONS (schema_name 'mod_remote', table_name 'p');
+CREATE FOREIGN TABLE far_p (k int, t text) SERVER mod_srv OPTIONS (schema_name 'mod_remote');
+SELECT count(*) > 1 AS several FROM p WHERE ctid = (SELECT ctid FROM p WHERE k = 2 LIMIT 1);
+UPDATE far_p SET t = 'changed ' || here(k) WHERE k = 2;
+UPDATE far_p SET t = 'changed ' || here(k) WHERE k = 2 RETURNING t;
+SELECT same('(SELECT k, t FROM lp)', '(SELECT k, t FROM p)');
+CREATE VIEW mod_remote.view AS SELECT k, t FROM mod_remote.far;
+CREATE FOREIGN TABLE view (k int, t text) SERVER mod_srv OPTIONS (schema_name 'mod_remote');
+UPDATE view SET t = 'changed ' || here(k);
+RESET rdma_fdw.commit;
 
 -- many rows in column batches: inline and by flow, counted as the data node does
 CREATE TABLE mod_remote.m (id int PRIMARY KEY, t varchar(120), n numeric, v int8, g int GENERATED ALWAYS AS (id * 2) STORED);

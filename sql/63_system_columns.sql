@@ -39,6 +39,12 @@ UPDATE t SET b = 'changed here' WHERE a = 7 AND random() >= 0 RETURNING ctid, xm
 DELETE FROM t WHERE a = 8 RETURNING ctid, cmin;
 DELETE FROM t WHERE a = 7 AND random() >= 0 RETURNING ctid;
 SELECT ctid, * FROM sys_remote.t WHERE a > 5;
+-- columns in which the place of a row that is written comes
+UPDATE t SET b = xmin::text WHERE a = 6 RETURNING b, xmin, xmax;
+UPDATE t SET b = xmax::text WHERE a = 6;
+DELETE FROM t WHERE xmax = '0';
+DELETE FROM t USING sys_remote.t r WHERE r.cmin::text = t.cmin::text;
+WITH seen AS (SELECT xmax FROM t) DELETE FROM t USING seen WHERE a = 6 AND random() >= 0 RETURNING a, t.xmax, seen.xmax;
 
 SET client_min_messages = warning;
 DROP SERVER sys_srv CASCADE;

@@ -29,9 +29,12 @@ CREATE FUNCTION stream_request(version bigint DEFAULT 2, flags bigint DEFAULT 0,
 $$ SELECT le(version, 4) || le(flags, 4) || node || le(4711, 8) || le(flow, 4) || le(inline_limit, 4) || le(encoding, 4) || le(columns, 4) || le(0, 8)
 	|| le(type, 4) || le(-1, 4) || name || decode(repeat('00', 128 - length(name)), 'hex') $$;
 CREATE FUNCTION store_request(version bigint DEFAULT 2, flags bigint DEFAULT 0, buffers bigint DEFAULT 4, size bigint DEFAULT 65536,
-	columns bigint DEFAULT 1, type bigint DEFAULT 23, node bytea DEFAULT node()) RETURNS bytea LANGUAGE sql AS
-$$ SELECT le(version, 4) || le(flags, 4) || node || le(4711, 8) || le(buffers, 4) || le(size, 4) || le(columns, 4) || le(0, 4)
+	columns bigint DEFAULT 1, type bigint DEFAULT 23, node bytea DEFAULT node(), place bigint DEFAULT 0) RETURNS bytea LANGUAGE sql AS
+$$ SELECT le(version, 4) || le(flags, 4) || node || le(4711, 8) || le(buffers, 4) || le(size, 4) || le(columns, 4) || le(place, 4)
 	|| le(type, 4) || le(-1, 4) || decode(repeat('00', 128), 'hex') $$;
+-- rows that are named: by ctid, and by what has this type
+CREATE FUNCTION place_request(flags bigint DEFAULT 4, type bigint DEFAULT 26, first bigint DEFAULT 27) RETURNS bytea LANGUAGE sql AS
+$$ SELECT store_request(flags => flags, columns => 2, type => first, place => 2) || le(type, 4) || le(-1, 4) || decode(repeat('00', 128), 'hex') $$;
 \set VERBOSITY terse
 \set SHOW_CONTEXT never
 -- what is said, without the place in the sources
@@ -94,14 +97,20 @@ SELECT says(format('SELECT rdma.store(%s, %L, %L, %L)', request, 'h74.t', '{a}',
 	(6, 'store_request(columns => 0)'), (7, 'store_request(buffers => 0)'), (8, 'store_request(buffers => 4294967295)'), (9, 'store_request(size => 0)'),
 	(10, 'store_request(size => 4097)'), (11, 'store_request(size => 4294963200)'), (12, 'store_request(type => 2281)'), (13, 'store_request(type => 4601)'),
 	(14, 'store_request(type => 4294967295)'), (15, 'substr(store_request(), 1, 48)'), (16, 'store_request(type => 2249)'), (17, 'store_request(type => 2275)')) v(i, request) ORDER BY i;
--- rows that are named by ctid
+-- rows that are named by ctid and tableoid
 SELECT i, says(format('SELECT rdma.store(%s, %L, %L, %L)', request, 'h74.t', names, '\x')) FROM (VALUES
-	(1, 'store_request(flags => 4)', '{ctid}'), (2, 'store_request(flags => 4, type => 27)', '{a}'), (3, 'store_request(flags => 6, type => 27)', '{ctid}'),
-	(4, 'store_request(flags => 3, type => 27)', '{ctid}'), (5, 'store_request(flags => 8, type => 27)', '{ctid}'), (6, 'store_request(flags => 2, type => 27)', '{ctid}')) v(i, request, names) ORDER BY i;
-SELECT says(format('SELECT rdma.store(store_request(flags => 4, type => 27), %L, %L, %L)', relation, '{ctid}', batch(27, 'tid', 'SELECT ''(0,1)''::pg_catalog.tid'))) FROM (VALUES
+	(1, 'place_request(first => 23)', '{ctid,tableoid}'), (2, 'place_request()', '{a,b}'), (3, 'place_request(6)', '{ctid,tableoid}'),
+	(4, 'place_request(3)', '{ctid,tableoid}'), (5, 'place_request(8)', '{ctid,tableoid}'), (6, 'place_request(2)', '{ctid,tableoid}'),
+	(7, 'place_request(type => 23)', '{ctid,tableoid}'), (8, 'place_request(0)', '{ctid,tableoid}'), (9, 'store_request(flags => 4, type => 27, place => 1)', '{ctid}'),
+	(10, 'store_request(flags => 4, type => 27, place => 4294967295)', '{ctid}'), (11, 'store_request(flags => 2, type => 27)', '{ctid}')) v(i, request, names) ORDER BY i;
+CREATE FUNCTION places(query text) RETURNS bytea LANGUAGE sql AS
+$$ SELECT substr(reply, length(reply) + 1 - (get_byte(reply, 4) + 256 * get_byte(reply, 5)))
+	FROM rdma.stream(stream_request(columns => 2, type => 27, name => 'tid') || le(26, 4) || le(-1, 4) || 'oid' || decode(repeat('00', 125), 'hex'), query, NULL, NULL) reply $$;
+SELECT says(format('SELECT rdma.store(place_request(), %L, %L, %L)', relation, '{ctid,tableoid}', places('SELECT ''(0,1)''::pg_catalog.tid, 1::pg_catalog.oid'))) FROM (VALUES
 	(1, 'public.secret74'), (2, 'rdma.stat_engine'), (3, 'nothing')) v(i, relation) ORDER BY i;
-SELECT says(format('SELECT rdma.store(store_request(flags => 4, type => 27), %L, %L, %L)', 'h74.t', '{ctid}', batch(27, 'tid', format('SELECT %L::pg_catalog.tid', ctid)))) FROM (VALUES
-	(1, '(0,1)'), (2, '(4294967295,65535)'), (3, '(0,0)'), (4, NULL)) v(i, ctid) ORDER BY i;
+SELECT says(format('SELECT rdma.store(place_request(), %L, %L, %L)', 'h74.t', '{ctid,tableoid}', places(format('SELECT %L::pg_catalog.tid, %s', ctid, tab)))) FROM (VALUES
+	(1, '(0,1)', '''h74.t''::regclass::oid'), (2, '(4294967295,65535)', '''h74.t''::regclass::oid'), (3, '(0,0)', '''h74.t''::regclass::oid'), (4, NULL, '''h74.t''::regclass::oid'),
+	(5, '(0,1)', 'NULL::oid'), (6, '(0,1)', '1::oid'), (7, '(0,1)', '1260::oid')) v(i, ctid, tab) ORDER BY i;
 -- the relation and its columns
 SELECT i, says(format('SELECT rdma.store(store_request(), %L, %L, %L)', relation, names, '\x')) FROM (VALUES
 	(1, '', '{a}'), (2, 'h74.t(a) VALUES (1) --', '{a}'), (3, 'h74.t(a)values(1)', '{a}'), (4, 'nothing', '{a}'), (5, 'public.secret74', '{word}'), (6, 'pg_catalog.pg_authid', '{rolname}'),

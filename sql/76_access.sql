@@ -63,15 +63,15 @@ ALTER TABLE acc.hidden ENABLE ROW LEVEL SECURITY;
 CREATE POLICY own ON acc.hidden USING (who = current_user);
 GRANT SELECT ON acc.hidden TO "Access user";
 SET ROLE "Access user";
-SELECT rdma.lock_row('acc.hidden', '(0,1)', false);
+SELECT rdma.lock_row('acc.hidden', 'acc.hidden'::regclass, '(0,1)', false);
 SELECT rdma.lock_version('acc.hidden', 'acc.hidden'::regclass, '(0,1)', 'update', 'block');
 RESET ROLE;
 GRANT UPDATE (a) ON acc.hidden TO "Access user";
 SET ROLE "Access user";
-SELECT rdma.lock_row('acc.hidden', '(0,1)', true);
-SELECT rdma.lock_row('acc.hidden', '(0,1)', false);
-SELECT rdma.lock_row('acc.hidden', '(0,2)', false);
-SELECT rdma.lock_row('acc.hidden', '(0,3)', false);
+SELECT rdma.lock_row('acc.hidden', 'acc.hidden'::regclass, '(0,1)', true);
+SELECT rdma.lock_row('acc.hidden', 'acc.hidden'::regclass, '(0,1)', false);
+SELECT rdma.lock_row('acc.hidden', 'acc.hidden'::regclass, '(0,2)', false);
+SELECT rdma.lock_row('acc.hidden', 'acc.hidden'::regclass, '(0,3)', false);
 -- and for who may read and write it, where it does not exist or is hidden there is none
 SELECT rdma.lock_version('acc.hidden', 'acc.hidden'::regclass, '(0,1)', 'update', 'block'), rdma.locked_place(), rdma.locked_table()::regclass;
 SELECT rdma.lock_version('acc.hidden', 'acc.hidden'::regclass, '(0,2)', 'update', 'block'), rdma.locked_place(), rdma.locked_table()::regclass;
@@ -79,13 +79,14 @@ SELECT rdma.lock_version('acc.hidden', 'acc.hidden'::regclass, '(9,1)', 'share',
 SELECT rdma.lock_version('acc.hidden', 'pg_authid'::regclass, '(0,1)', 'update', 'block');
 SELECT rdma.lock_version('acc.hidden', 'acc.hidden'::regclass, '(0,1)', 'forever', 'block');
 RESET ROLE;
-SELECT rdma.lock_row('acc.hidden', '(0,2)', true);
+SELECT rdma.lock_row('acc.hidden', 'acc.hidden'::regclass, '(0,2)', true);
+SELECT rdma.lock_row('acc.hidden', 'pg_authid'::regclass, '(0,1)', true);
 -- no table is looked into without a lock on it, nor at places that cannot be
 BEGIN;
-SELECT rdma.lock_row('acc.hidden', '(0,1)', false);
+SELECT rdma.lock_row('acc.hidden', 'acc.hidden'::regclass, '(0,1)', false);
 SELECT mode FROM pg_locks WHERE relation = 'acc.hidden'::regclass AND pid = pg_backend_pid() AND mode LIKE 'Row%';
 COMMIT;
-SELECT rdma.lock_row('acc.hidden', '(0,0)', true);
+SELECT rdma.lock_row('acc.hidden', 'acc.hidden'::regclass, '(0,0)', true);
 SELECT rdma.lock_version('acc.hidden', 'acc.hidden'::regclass, '(0,0)', 'update', 'block');
 
 SET client_min_messages = warning;

@@ -11,6 +11,7 @@ CREATE TABLE nw.h2 (a text, b date, v int);
 CREATE TABLE nw.r (id int PRIMARY KEY, v text);
 CREATE TABLE nw.strewn (k int, v text);
 CREATE TABLE nw.p (k int, v text);
+CREATE TABLE nw.lost (k int, t text, v text);
 CREATE TABLE nw.nk (n numeric, bytes bigint);
 CREATE SCHEMA nw_differ;
 CREATE TABLE nw_differ.t (a int, b text);
@@ -22,6 +23,7 @@ CREATE TABLE nw.h2 (a text, b date, v int);
 CREATE TABLE nw.r (id int PRIMARY KEY, v text);
 CREATE TABLE nw.strewn (k int, v text);
 CREATE TABLE nw.p (k int, v text);
+CREATE TABLE nw.lost (k int, t text, v text);
 CREATE TABLE nw.nk (n numeric, bytes bigint);
 CREATE SCHEMA nw_differ;
 CREATE TABLE nw_differ.t (a int, b varchar);
@@ -193,6 +195,31 @@ ALTER ROLE regress_rdma_owner NOSUPERUSER;
 INSERT INTO h (k) VALUES (1);
 GRANT USAGE ON FOREIGN SERVER nw1, nw2 TO regress_rdma_owner;
 INSERT INTO h (k) VALUES (1);
+
+-- rows that somebody put on the wrong node: at their place on the right one are others, which are not written
+RESET ROLE;
+ALTER FOREIGN TABLE lost OPTIONS (ADD distributed_by 'k, t');
+INSERT INTO nw1.lost SELECT i, 'n', 'x' FROM generate_series(1, 40) i WHERE rdma.hash_node(2, i, 'n'::text) = 1 LIMIT 10;
+INSERT INTO nw2.lost SELECT i, 'n', 'x' FROM generate_series(1, 40) i WHERE rdma.hash_node(2, i, 'n'::text) = 0 LIMIT 10;
+UPDATE lost SET v = 'y' WHERE random() >= 0;
+UPDATE lost SET v = 'y' WHERE random() >= 0 RETURNING v;
+DELETE FROM lost WHERE random() >= 0;
+UPDATE lost SET k = k + 1 WHERE random() >= 0;
+BEGIN ISOLATION LEVEL REPEATABLE READ;
+DELETE FROM lost WHERE random() >= 0 RETURNING k;
+ROLLBACK;
+-- or none at all
+DELETE FROM nw1.lost;
+UPDATE lost SET v = 'y' WHERE random() >= 0;
+BEGIN ISOLATION LEVEL REPEATABLE READ;
+UPDATE lost SET v = 'y' WHERE random() >= 0;
+ROLLBACK;
+SELECT v, count(*) FROM lost GROUP BY v;
+-- a NULL in the key is the key, too
+INSERT INTO lost VALUES (1, NULL, 'null'), (NULL, 'x', 'null'), (NULL, NULL, 'null');
+UPDATE lost SET v = 'is ' || v WHERE random() >= 0 AND v = 'null';
+UPDATE lost SET t = 'changed' WHERE random() >= 0 AND v = 'is null';
+SELECT * FROM lost WHERE v = 'is null' ORDER BY k;
 
 -- a ctid names a row of one node: it can be shown, and be there or not, but finds no rows
 RESET ROLE;

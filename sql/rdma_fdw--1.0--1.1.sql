@@ -408,11 +408,6 @@ BEGIN
   IF cardinality(keys) > 0 THEN
     PERFORM rdma.protect_table(format('%I.%I', old.nspname, old.relname)::regclass);
   END IF;
-  IF old.relkind = 'p' AND EXISTS (SELECT FROM pg_attribute WHERE attrelid = tab AND attgenerated = 's' AND NOT attisdropped) THEN
-    RAISE WARNING 'rows of foreign table "%" cannot always be updated and deleted', old.relname
-      USING DETAIL = 'It has stored generated columns, so they are written one by one, and a node cannot tell rows of two partitions from each other that are at the same place (ctid) in them.',
-        HINT = 'Write such rows on the nodes, by rdma.run_on.';
-  END IF;
 
   FOREACH statement IN ARRAY indexes LOOP
     PERFORM rdma.define_on(server, format('%I.%I', old.nspname, old.relname), statement, lent);
@@ -2518,12 +2513,17 @@ AS 'MODULE_PATHNAME', 'rdma_create_restore_point' LANGUAGE C VOLATILE STRICT PAR
 COMMENT ON FUNCTION rdma.create_restore_point(text) IS 'creates a named restore point here and on the nodes of all servers, such that recovery to it has each transaction on all of them or on none; a row for each server, and one without a name for this one';
 REVOKE ALL ON FUNCTION rdma.create_restore_point(text) FROM PUBLIC;
 
--- READ COMMITTED: rows that were found before they are written
+-- Rows that were found before they are written
 
-CREATE FUNCTION rdma.lock_row(relation regclass, place tid, delete boolean)
+CREATE FUNCTION rdma.lock_row(relation regclass, member oid, place tid, delete boolean)
 RETURNS void
 AS 'MODULE_PATHNAME', 'rdma_lock_row' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
-COMMENT ON FUNCTION rdma.lock_row(regclass, tid, boolean) IS 'internal: locks the row at this place, an error if another transaction has changed it';
+COMMENT ON FUNCTION rdma.lock_row(regclass, oid, tid, boolean) IS 'internal: locks the row at this place of this part of the table, an error if another transaction has changed it';
+
+CREATE FUNCTION rdma.is_key(value anycompatible, wanted anycompatible)
+RETURNS boolean
+AS 'MODULE_PATHNAME', 'rdma_is_key' LANGUAGE C STABLE PARALLEL SAFE COST 10;
+COMMENT ON FUNCTION rdma.is_key(anycompatible, anycompatible) IS 'internal: true, an error if a column of the distribution key is not the wanted one';
 
 -- SELECT ... LIMIT ... FOR UPDATE over several nodes: rows that were found before they are locked
 

@@ -204,10 +204,10 @@ extern RfCommand *rf_command_create(RfSession *session, const char *sql, int par
 extern PGresult *rf_command_execute(RfCommand *command, const char *const *values);
 
 /*
- * sql runs before it each time, in the same round trip; its only parameter is the command's first
- * one. The text has to live as long as the command.
+ * sql runs before it each time, in the same round trip; its parameters are the command's first
+ * ones. The text has to live as long as the command.
  */
-extern void rf_command_precede(RfCommand *command, const char *sql);
+extern void rf_command_precede(RfCommand *command, const char *sql, int param_count);
 
 /* It runs under the snapshot of the statement (rf_statement_begin) if that has one there. */
 extern void rf_command_in_statement(RfCommand *command, uint64 statement);
@@ -462,10 +462,11 @@ typedef struct RfLoad RfLoad;
 typedef struct RfLoadSpec
 {
 	/*
-	 * CMD_INSERT; CMD_UPDATE or CMD_DELETE: the first column is the ctid of a row there, the
-	 * others are its new values.
+	 * CMD_INSERT; CMD_UPDATE or CMD_DELETE: the first place_count columns are ctid and tableoid of
+	 * a row there, and the columns of its distribution key, the others are its new values.
 	 */
 	CmdType		operation;
+	int			place_count;
 	const char *sql;			/* what writes one of the rows, for messages */
 	const void *part;			/* of the statement: loads with the same part need no order */
 	const char *relation;		/* remote name, quoted and qualified */

@@ -426,13 +426,17 @@ typedef struct RfStoreRequest
 	uint32_t	receive_buffers;
 	uint32_t	receive_buffer_size;	/* bytes, a multiple of 4096 */
 	uint32_t	column_count;
-	uint32_t	reserved;
+	uint32_t	place_count;	/* the first columns, which say which row it is; 0: rows are
+								 * inserted */
 } RfStoreRequest;
 
 #define RF_STORE_DO_NOTHING	0x1 /* ON CONFLICT DO NOTHING */
-#define RF_STORE_UPDATE		0x2 /* rows that are there: the first column names one (ctid), the
-								 * others are its new values */
-#define RF_STORE_DELETE		0x4 /* the same without values */
+/*
+ * Rows that are there: the first place_count columns are ctid, tableoid, and the columns of the
+ * distribution key, the others are new values; or rows are deleted, and there are no others.
+ */
+#define RF_STORE_UPDATE		0x2
+#define RF_STORE_DELETE		0x4
 #define RF_STORE_PARAMETER	"rdma_fdw.store_flow"
 
 /* Last line of the context of an error that is about one of the request's rows, counted from 1. */

@@ -24,6 +24,7 @@ struct RfCommand
 	int			param_count;
 	bool		writes;
 	const char *before;			/* rf_command_precede; NULL: nothing */
+	int			before_params;
 	bool		used;			/* ran once */
 	uint64		statement;		/* whose snapshot it runs under; 0: its own */
 	char		name[NAMEDATALEN];
@@ -69,9 +70,10 @@ rf_command_create(RfSession *session, const char *sql, int param_count, bool wri
 }
 
 void
-rf_command_precede(RfCommand *command, const char *sql)
+rf_command_precede(RfCommand *command, const char *sql, int param_count)
 {
 	command->before = sql;
+	command->before_params = param_count;
 }
 
 void
@@ -128,8 +130,8 @@ rf_command_send(RfCommand *command, const char *const *values)
 	if (command->before != NULL)
 	{
 		command->pipeline.before++;
-		sent = sent &&
-			PQsendQueryParams(conn, command->before, 1, NULL, values, NULL, NULL, 0) == 1;
+		sent = sent && PQsendQueryParams(conn, command->before, command->before_params, NULL,
+										 values, NULL, NULL, 0) == 1;
 	}
 	if (!command->used || session->shared)
 		sent = sent && PQsendQueryParams(conn, command->sql, command->param_count, NULL,

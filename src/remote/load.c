@@ -227,6 +227,7 @@ send_request(RfLoad *load, const char *batch, uint32 length)
 	request.receive_buffers = load->spec.receive_buffers;
 	request.receive_buffer_size = load->spec.receive_buffer_size;
 	request.column_count = load->spec.column_count;
+	request.place_count = load->spec.place_count;
 
 	initStringInfo(&head);
 	appendBinaryStringInfo(&head, (char *) &request, sizeof(request));

@@ -1,11 +1,16 @@
 /*
- * lock_row.c - locks a row that is to be written by its place (ctid), as another node has read it.
+ * lock_row.c - locks a row that is to be written by its place (table and ctid), as another node has
+ * read it.
  *
  * Mostly the writer has locked such rows when it read them. Rows that it found by a join of several
- * nodes it has not. In REPEATABLE READ a write fails if the row has changed since. In READ
- * COMMITTED it would wait for the change, and then write the row's next version, or nothing; but
- * the writer's new values came from the version that it has read. So that version is locked first,
- * and if it is not the last one, that is an error.
+ * nodes it has not. A write would wait for a change of such a row, and then write the row's next
+ * version, or nothing; but the writer's new values came from the version that it has read. So that
+ * version is locked first, and if it is not the last one, that is an error. It also is one if there
+ * is no row at that place: the write would pass over it without a word.
+ *
+ * The writer takes the node from the row's distribution key. Where that says another one than the
+ * row is on, as after rows were written past it, another row may be at that place: rdma.is_key() is
+ * part of the write's condition, and an error for a row with another key.
  *
  * It is none if the transaction itself has written the row before: one that was joined with several
  * others is written once.
@@ -40,11 +45,13 @@
 #include "utils/rel.h"
 #include "utils/rls.h"
 #include "utils/snapmgr.h"
+#include "utils/typcache.h"
 
 #include "rdma_fdw/compat.h"
 #include "store.h"
 
 PG_FUNCTION_INFO_V1(rdma_lock_row);
+PG_FUNCTION_INFO_V1(rdma_is_key);
 PG_FUNCTION_INFO_V1(rdma_lock_version);
 PG_FUNCTION_INFO_V1(rdma_locked_place);
 PG_FUNCTION_INFO_V1(rdma_locked_table);
@@ -53,12 +60,22 @@ PG_FUNCTION_INFO_V1(rdma_locked_table);
 static Oid	locked_table = InvalidOid;
 static ItemPointerData locked_place;
 
+/* One of the tables that have the rows */
+typedef struct Member
+{
+	Relation	rel;
+	TupleTableSlot *slot;		/* NULL: its rows have no place, or have it elsewhere, and are not
+								 * locked here */
+} Member;
+
 struct RfRowLocker
 {
 	Oid			relid;
-	List	   *members;		/* Relations, of heaps */
-	List	   *slots;
-	bool		others;			/* there are members whose rows have no place, or have it elsewhere */
+	MemoryContext context;
+	List	   *inheritors;		/* NIL: not looked for yet */
+	List	   *members;		/* that were needed so far */
+	Member	   *last;
+	bool		delete;
 	bool		policies;		/* row security applies */
 };
 
@@ -77,31 +94,13 @@ RfRowLocker *
 rf_row_locker_create(Oid relid, bool delete)
 {
 	RfRowLocker *locker;
-	List	   *members;
-	ListCell   *lc;
 
 	check_privilege(relid, delete);
 	locker = palloc0(sizeof(RfRowLocker));
-	/* who names a table by its OID has not locked it; its children are locked below */
-	LockRelationOid(relid, RowExclusiveLock);
-	members = find_all_inheritors(relid, RowExclusiveLock, NULL);
 	locker->relid = relid;
+	locker->context = CurrentMemoryContext;
+	locker->delete = delete;
 	locker->policies = check_enable_rls(relid, InvalidOid, false) == RLS_ENABLED;
-	foreach(lc, members)
-	{
-		Relation	rel = table_open(lfirst_oid(lc), NoLock);
-
-		if (rel->rd_rel->relkind == RELKIND_RELATION &&
-			rel->rd_tableam == GetHeapamTableAmRoutine())
-		{
-			locker->members = lappend(locker->members, rel);
-			locker->slots = lappend(locker->slots, table_slot_create(rel, NULL));
-			continue;
-		}
-		locker->others |= rel->rd_rel->relkind != RELKIND_PARTITIONED_TABLE;
-		table_close(rel, NoLock);
-	}
-	list_free(members);
 	return locker;
 }
 
@@ -110,10 +109,56 @@ rf_row_locker_end(RfRowLocker *locker)
 {
 	ListCell   *lc;
 
-	foreach(lc, locker->slots)
-		ExecDropSingleTupleTableSlot(lfirst(lc));
 	foreach(lc, locker->members)
-		table_close(lfirst(lc), NoLock);
+	{
+		Member	   *member = lfirst(lc);
+
+		if (member->slot != NULL)
+			ExecDropSingleTupleTableSlot(member->slot);
+		table_close(member->rel, NoLock);
+	}
+}
+
+/*
+ * The table of the relation that has the row. It, the relation and its other tables stay locked
+ * until the transaction ends. *inheritors: those of the relation, found once.
+ */
+static Relation
+open_member(Oid relid, Oid member, List **inheritors)
+{
+	LockRelationOid(relid, RowShareLock);
+	if (member != relid && *inheritors == NIL)
+		*inheritors = find_all_inheritors(relid, RowShareLock, NULL);
+	if (member != relid && !list_member_oid(*inheritors, member))
+		ereport(ERROR,
+				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+				 errmsg("the table with OID %u is not a part of \"%s\"", member,
+						get_rel_name(relid))));
+	return table_open(member, RowShareLock);
+}
+
+static Member *
+find_member(RfRowLocker *locker, Oid table)
+{
+	MemoryContext caller;
+	Member	   *member;
+	ListCell   *lc;
+
+	foreach(lc, locker->members)
+	{
+		member = lfirst(lc);
+		if (RelationGetRelid(member->rel) == table)
+			return member;
+	}
+	caller = MemoryContextSwitchTo(locker->context);
+	member = palloc0_object(Member);
+	member->rel = open_member(locker->relid, table, &locker->inheritors);
+	if (member->rel->rd_rel->relkind == RELKIND_RELATION &&
+		member->rel->rd_tableam == GetHeapamTableAmRoutine())
+		member->slot = table_slot_create(member->rel, NULL);
+	locker->members = lappend(locker->members, member);
+	MemoryContextSwitchTo(caller);
+	return member;
 }
 
 static bool
@@ -156,9 +201,10 @@ may_exist(Relation rel, ItemPointer place)
  * False: there is no such version that the caller may see, or another transaction has replaced it.
  */
 static bool
-lock_version(const RfRowLocker *locker, Relation rel, ItemPointer ctid, LockTupleMode mode,
-			 TupleTableSlot *slot)
+lock_version(const RfRowLocker *locker, const Member *member, ItemPointer ctid)
 {
+	LockTupleMode mode = locker->delete ? LockTupleExclusive : LockTupleNoKeyExclusive;
+	Relation	rel = member->rel;
 	HeapTupleData tuple;
 	Buffer		buffer;
 	TM_FailureData failure;
@@ -178,24 +224,19 @@ lock_version(const RfRowLocker *locker, Relation rel, ItemPointer ctid, LockTupl
 	/* the pin keeps the version there until it is locked, whoever named the place */
 	allowed = ours || !locker->policies || is_shown(locker->relid, rel, ctid, false);
 	if (allowed && !ours)
-		result = table_tuple_lock(rel, ctid, GetActiveSnapshot(), slot, GetCurrentCommandId(false),
-								  mode, LockWaitBlock, 0, &failure);
+		result = table_tuple_lock(rel, ctid, GetActiveSnapshot(), member->slot,
+								  GetCurrentCommandId(false), mode, LockWaitBlock, 0, &failure);
 	ReleaseBuffer(buffer);
-	ExecClearTuple(slot);
+	ExecClearTuple(member->slot);
 	return allowed && (result == TM_Ok || result == TM_SelfModified);
 }
 
 void
-rf_lock_row(RfRowLocker *locker, ItemPointer ctid, bool delete)
+rf_lock_row(RfRowLocker *locker, Oid table, ItemPointer ctid)
 {
-	bool		locked = locker->others;
-	ListCell   *lc;
-
-	foreach(lc, locker->members)
-		locked |= lock_version(locker, lfirst(lc), ctid,
-							   delete ? LockTupleExclusive : LockTupleNoKeyExclusive,
-							   list_nth(locker->slots, foreach_current_index(lc)));
-	if (!locked)
+	if (locker->last == NULL || RelationGetRelid(locker->last->rel) != table)
+		locker->last = find_member(locker, table);
+	if (locker->last->slot != NULL && !lock_version(locker, locker->last, ctid))
 		ereport(ERROR,
 				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
 				 errmsg("could not serialize access due to concurrent update"),
@@ -208,12 +249,46 @@ rf_lock_row(RfRowLocker *locker, ItemPointer ctid, bool delete)
 Datum
 rdma_lock_row(PG_FUNCTION_ARGS)
 {
-	bool		delete = PG_GETARG_BOOL(2);
-	RfRowLocker *locker = rf_row_locker_create(PG_GETARG_OID(0), delete);
+	RfRowLocker *locker = rf_row_locker_create(PG_GETARG_OID(0), PG_GETARG_BOOL(3));
 
-	rf_lock_row(locker, (ItemPointer) PG_GETARG_POINTER(1), delete);
+	rf_lock_row(locker, PG_GETARG_OID(1), (ItemPointer) PG_GETARG_POINTER(2));
 	rf_row_locker_end(locker);
 	PG_RETURN_VOID();
+}
+
+/*
+ * Is a column of the row that is about to be written the one that the writer has read? NULL is
+ * equal to NULL.
+ */
+Datum
+rdma_is_key(PG_FUNCTION_ARGS)
+{
+	TypeCacheEntry *type = fcinfo->flinfo->fn_extra;
+	bool		equal;
+
+	if (type == NULL)
+	{
+		type = lookup_type_cache(get_fn_expr_argtype(fcinfo->flinfo, 0), TYPECACHE_EQ_OPR_FINFO);
+		if (!OidIsValid(type->eq_opr_finfo.fn_oid))
+			ereport(ERROR,
+					(errcode(ERRCODE_UNDEFINED_FUNCTION),
+					 errmsg("could not identify an equality operator for type %s",
+							format_type_be(type->type_id))));
+		fcinfo->flinfo->fn_extra = type;
+	}
+	if (PG_ARGISNULL(0) || PG_ARGISNULL(1))
+		equal = PG_ARGISNULL(0) && PG_ARGISNULL(1);
+	else
+		equal = DatumGetBool(FunctionCall2Coll(&type->eq_opr_finfo, PG_GET_COLLATION(),
+											   PG_GETARG_DATUM(0), PG_GETARG_DATUM(1)));
+	if (!equal)
+		ereport(ERROR,
+				(errcode(ERRCODE_DATA_CORRUPTED),
+				 errmsg("a row to be written is not on the node that its distribution key says"),
+				 errdetail("Another row is at its place (ctid) on this node."),
+				 errhint("On the coordinator, rdma.check_distribution() finds the tables with such "
+						 "rows.")));
+	PG_RETURN_BOOL(true);
 }
 
 /* ---------- for a reader ---------- */
@@ -228,27 +303,6 @@ check_reader(Oid relid)
 		 pg_attribute_aclcheck_all(relid, GetUserId(), ACL_UPDATE, ACLMASK_ANY) != ACLCHECK_OK))
 		aclcheck_error(ACLCHECK_NO_PRIV, get_relkind_objtype(get_rel_relkind(relid)),
 					   get_rel_name(relid));
-}
-
-/* The table of the relation that has the row; both stay locked until the transaction ends. */
-static Relation
-open_member(Oid relid, Oid member)
-{
-	Relation	rel;
-
-	LockRelationOid(relid, RowShareLock);
-	if (member != relid && !list_member_oid(find_all_inheritors(relid, RowShareLock, NULL), member))
-		ereport(ERROR,
-				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
-				 errmsg("the table with OID %u is not a part of \"%s\"", member,
-						get_rel_name(relid))));
-	rel = table_open(member, RowShareLock);
-	if (rel->rd_rel->relkind != RELKIND_RELATION)
-		ereport(ERROR,
-				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
-				 errmsg("rows of \"%s\" cannot be locked one by one", RelationGetRelationName(rel)),
-				 errdetail("It is not a table that stores rows.")));
-	return rel;
 }
 
 static LockTupleMode
@@ -315,10 +369,16 @@ rdma_lock_version(PG_FUNCTION_ARGS)
 	Relation	rel;
 	TupleTableSlot *slot;
 	TM_FailureData failure;
+	List	   *inheritors = NIL;
 
 	locked_table = InvalidOid;
 	check_reader(relid);
-	rel = open_member(relid, PG_GETARG_OID(1));
+	rel = open_member(relid, PG_GETARG_OID(1), &inheritors);
+	if (rel->rd_rel->relkind != RELKIND_RELATION)
+		ereport(ERROR,
+				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+				 errmsg("rows of \"%s\" cannot be locked one by one", RelationGetRelationName(rel)),
+				 errdetail("It is not a table that stores rows.")));
 	slot = table_slot_create(rel, NULL);
 	/* no other version is locked than one that the snapshot shows, whoever named the place */
 	if (may_exist(rel, &place) &&

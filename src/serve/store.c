@@ -1,6 +1,6 @@
 /*
  * store.c - rdma.store(): insert rows that another node sends as column batches, or write rows that
- * it names by ctid (store_update.c).
+ * it names by table and ctid (store_update.c).
  *
  * The rows are a relation of an ordinary INSERT: INSERT INTO t(...) SELECT * FROM rdma.receive() AS
  * ..., run through SPI. So everything that holds for an INSERT holds here by construction, because
@@ -516,6 +516,9 @@ read_request(bytea * bytes, RfStreamColumn **columns)
 
 	if (request->flags > RF_STORE_DELETE || (request->flags & (request->flags - 1)) != 0)
 		bad_request("It has unknown flags, or several.");
+	if (request->place_count > request->column_count ||
+		(request->flags >= RF_STORE_UPDATE ? request->place_count < 2 : request->place_count != 0))
+		bad_request("Its number of columns that name a row does not fit its flags.");
 	if (request->receive_buffers < 1 || request->receive_buffers > RF_MAX_SLOTS ||
 		request->receive_buffer_size < 4096 || request->receive_buffer_size > 4 * 1024 * 1024 ||
 		request->receive_buffer_size % 4096 != 0)
@@ -566,7 +569,7 @@ relation_name(const char *qualified)
 	return textToQualifiedNameList(cstring_to_text(qualified));
 }
 
-/* The rows name others, by ctid. */
+/* The rows name others, by ctid and tableoid. */
 static bool
 writes_by_ctid(Incoming *in)
 {
@@ -603,7 +606,7 @@ describe_rows(Incoming *in, RfStreamColumn *columns, ArrayType *names)
 		if (nulls[i])
 			bad_request("A column has no name.");
 		name = TextDatumGetCString(datums[i]);
-		wanted = i == 0 && writes_by_ctid(in) ? TIDOID : column_type(rel, name);
+		wanted = i < 2 && writes_by_ctid(in) ? (i == 0 ? TIDOID : OIDOID) : column_type(rel, name);
 		if (sent == InvalidOid || (is_text(sent) && is_text(wanted)))
 			sent = wanted;
 		TupleDescInitEntry(in->sent, i + 1, name, sent, -1, 0);
@@ -618,8 +621,10 @@ describe_rows(Incoming *in, RfStreamColumn *columns, ArrayType *names)
 											  FORMAT_TYPE_TYPEMOD_GIVEN |
 											  FORMAT_TYPE_FORCE_QUALIFY));
 	}
-	if (writes_by_ctid(in) && TupleDescAttr(in->sent, 0)->atttypid != TIDOID)
-		bad_request("Its first column is no ctid.");
+	if (writes_by_ctid(in) &&
+		(TupleDescAttr(in->sent, 0)->atttypid != TIDOID ||
+		 TupleDescAttr(in->sent, 1)->atttypid != OIDOID))
+		bad_request("Its first columns are not ctid and tableoid.");
 	table_close(rel, NoLock);
 	return types.data;
 }
@@ -738,7 +743,7 @@ rdma_store(PG_FUNCTION_ARGS)
 	in.request = read_request(PG_GETARG_BYTEA_PP(0), &columns);
 	if (in.request->column_count == 0)
 		bad_request("It has no columns.");
-	if (in.request->column_count == 1 ? in.request->flags == RF_STORE_UPDATE :
+	if (in.request->column_count == in.request->place_count ? in.request->flags == RF_STORE_UPDATE :
 		in.request->flags == RF_STORE_DELETE)
 		bad_request("Its number of columns does not fit its flags.");
 	command = in.request->flags == RF_STORE_UPDATE ? "UPDATE" :
@@ -761,7 +766,7 @@ rdma_store(PG_FUNCTION_ARGS)
 	PG_TRY();
 	{
 		in.reply.written = writes_by_ctid(&in) ?
-			rf_store_by_ctid(in.relation, in.wanted, row_types,
+			rf_store_by_ctid(in.relation, in.wanted, in.request->place_count, row_types,
 							 in.request->flags == RF_STORE_DELETE, &in.statements) :
 			insert_rows(&in, row_types);
 	}

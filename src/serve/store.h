@@ -29,24 +29,25 @@ extern void rf_store_at_ctid(ItemPointer ctid);
 extern void rf_store_insert_together(ModifyTableState *node);
 
 /*
- * lock_row.c: locks the row of the relation at this place, to be updated or deleted. Waits for
- * other transactions. ERROR (40001) if one has changed it since the writing node read it, or the
- * caller may not see it; (42501) if it may not write the relation. The end closes what was opened,
- * in the same transaction.
+ * lock_row.c: locks the row at this place (ctid) of a table, which is the relation or one of its
+ * partitions or children, to be updated or deleted. Waits for other transactions. ERROR (40001) if
+ * one has changed it since the writing node read it, if it is not there, or if the caller may not
+ * see it; (42501) if it may not write the relation. The end closes what was opened, in the same
+ * transaction.
  */
 typedef struct RfRowLocker RfRowLocker;
 
 extern RfRowLocker *rf_row_locker_create(Oid relid, bool delete);
-extern void rf_lock_row(RfRowLocker *locker, ItemPointer ctid, bool delete);
+extern void rf_lock_row(RfRowLocker *locker, Oid table, ItemPointer ctid);
 extern void rf_row_locker_end(RfRowLocker *locker);
 
 /*
- * UPDATE or DELETE of the relation's rows that the request's rows name: their first column is a
- * ctid, the others are the new values of the columns of the same name. row_types: the column
- * definition list of rdma.receive(). Inside SPI; returns how many rows were written, and in
- * *statements what it runs, the outermost first.
+ * UPDATE or DELETE of the relation's rows that the request's rows name: their first place_count
+ * columns are ctid, tableoid and the distribution key, the others are the new values of the columns
+ * of the same name. row_types: the column definition list of rdma.receive(). Inside SPI; returns
+ * how many rows were written, and in *statements what it runs, the outermost first.
  */
-extern uint64 rf_store_by_ctid(const char *relation, TupleDesc rows, const char *row_types,
-							   bool delete, List **statements);
+extern uint64 rf_store_by_ctid(const char *relation, TupleDesc rows, int place_count,
+							   const char *row_types, bool delete, List **statements);
 
 #endif

@@ -1,6 +1,6 @@
 /*
  * store_update.c - rdma.store() for UPDATE and DELETE of rows that the writing node has read
- * before: each of the rows that arrive names one by its ctid and holds its new values.
+ * before: each of the rows that arrive names one by its ctid and table, and holds its new values.
  *
  * One prepared statement runs per row, as if the writer had sent it by itself: in the order of the
  * rows, each as a command of its own that sees the ones before, so a row that is named twice is
@@ -25,8 +25,7 @@ typedef struct RowWriter
 {
 	DestReceiver dest;			/* first */
 	const char *relation;
-	bool		delete;
-	RfRowLocker *locker;		/* NULL: a row that has changed is an error anyway */
+	RfRowLocker *locker;
 	SPIPlanPtr	plan;
 	char	   *nulls;			/* for SPI: 'n' or ' ' */
 	uint64		written;
@@ -48,32 +47,30 @@ write_row(TupleTableSlot *slot, DestReceiver *dest)
 	RowWriter  *writer = (RowWriter *) dest;
 	MemoryContext caller = CurrentMemoryContext;
 	int			count = slot->tts_tupleDescriptor->natts;
+	ItemPointer ctid;
 	int			result;
 
 	slot_getallattrs(slot);
-	if (slot->tts_isnull[0])
+	if (slot->tts_isnull[0] || slot->tts_isnull[1])
 		ereport(ERROR,
 				(errcode(ERRCODE_PROTOCOL_VIOLATION),
-				 errmsg("a row for \"%s\" has no ctid", writer->relation)));
+				 errmsg("a row for \"%s\" has no ctid or no tableoid", writer->relation)));
+	ctid = (ItemPointer) DatumGetPointer(slot->tts_values[0]);
 	for (int i = 0; i < count; i++)
 		writer->nulls[i] = slot->tts_isnull[i] ? 'n' : ' ';
-	if (writer->locker != NULL)
-		rf_lock_row(writer->locker, (ItemPointer) DatumGetPointer(slot->tts_values[0]),
-					writer->delete);
-	rf_store_at_ctid((ItemPointer) DatumGetPointer(slot->tts_values[0]));
+	rf_lock_row(writer->locker, DatumGetObjectId(slot->tts_values[1]), ctid);
+	rf_store_at_ctid(ctid);
 	result = SPI_execute_plan(writer->plan, slot->tts_values, writer->nulls, false, 0);
 	if (result < 0 && result != SPI_OK_REWRITTEN)
 		elog(ERROR, "rdma.store could not write a row: %s", SPI_result_code_string(result));
 	if (SPI_processed > 1)
 		ereport(ERROR,
 				(errcode(ERRCODE_CARDINALITY_VIOLATION),
-				 errmsg("a row of \"%s\" cannot be told from others",
-						writer->relation),
-				 errdetail("The relation has partitions or children, and " UINT64_FORMAT
-						   " rows of them are at the same place (ctid).",
+				 errmsg("a row of \"%s\" cannot be told from others", writer->relation),
+				 errdetail("It is in a foreign table of this node, and " UINT64_FORMAT
+						   " rows of that are at the same place (ctid).",
 						   (uint64) SPI_processed),
-				 errhint("Make each of them a foreign table of its own, or write a statement "
-						 "whose conditions the data node can evaluate.")));
+				 errhint("Write a statement whose conditions the data node can evaluate.")));
 	MemoryContextSwitchTo(caller);
 	writer->written += SPI_processed;
 	return true;
@@ -91,9 +88,11 @@ destroy_writer(DestReceiver *dest)
 }
 
 uint64
-rf_store_by_ctid(const char *relation, TupleDesc rows, const char *row_types, bool delete,
-				 List **statements)
+rf_store_by_ctid(const char *relation, TupleDesc rows, int place_count, const char *row_types,
+				 bool delete, List **statements)
 {
+	List	   *names = textToQualifiedNameList(cstring_to_text(relation));
+	Oid			relid = RangeVarGetRelid(makeRangeVarFromNameList(names), NoLock, false);
 	RowWriter	writer = {0};
 	SPIExecuteOptions options = {0};
 	Oid		   *types = palloc(sizeof(Oid) * rows->natts);
@@ -105,22 +104,20 @@ rf_store_by_ctid(const char *relation, TupleDesc rows, const char *row_types, bo
 	for (int i = 0; i < rows->natts; i++)
 	{
 		types[i] = TupleDescAttr(rows, i)->atttypid;
-		if (i > 0)
-			appendStringInfo(&sql, "%s%s = $%d", i > 1 ? ", " : "",
+		if (i >= place_count)
+			appendStringInfo(&sql, "%s%s = $%d", i > place_count ? ", " : "",
 							 quote_identifier(NameStr(TupleDescAttr(rows, i)->attname)), i + 1);
 	}
-	appendStringInfoString(&sql, " WHERE ctid OPERATOR(pg_catalog.=) $1");
+	appendStringInfoString(&sql, " WHERE ctid OPERATOR(pg_catalog.=) $1"
+						   " AND tableoid OPERATOR(pg_catalog.=) $2");
+	for (int i = 2; i < place_count; i++)
+		appendStringInfo(&sql, " AND rdma.is_key(%s, $%d)",
+						 quote_identifier(NameStr(TupleDescAttr(rows, i)->attname)), i + 1);
 
 	*statements = list_make2(reading, sql.data);
 	rf_store_show(sql.data);
 	writer.relation = relation;
-	writer.delete = delete;
-	if (!IsolationUsesXactSnapshot())
-		writer.locker = rf_row_locker_create(
-											 RangeVarGetRelid(makeRangeVarFromNameList(
-																					   textToQualifiedNameList(cstring_to_text(relation))),
-															  NoLock, false),
-											 delete);
+	writer.locker = rf_row_locker_create(relid, delete);
 	writer.nulls = palloc(rows->natts);
 	writer.plan = SPI_prepare(sql.data, rows->natts, types);
 	if (writer.plan == NULL)
@@ -147,7 +144,6 @@ rf_store_by_ctid(const char *relation, TupleDesc rows, const char *row_types, bo
 		SPI_freeplan(writer.plan);
 	}
 	PG_END_TRY();
-	if (writer.locker != NULL)
-		rf_row_locker_end(writer.locker);
+	rf_row_locker_end(writer.locker);
 	return writer.written;
 }

@@ -30,6 +30,7 @@ $coord->safe_psql('postgres', q{
 });
 
 sub new_jobs { $coord->safe_psql('postgres', "DELETE FROM job; INSERT INTO job SELECT i, 'new' FROM generate_series(1, 60) i; ANALYZE job") }
+sub new_parted { $coord->safe_psql('postgres', "DELETE FROM parted; INSERT INTO parted SELECT i, i % 2, 'new' FROM generate_series(1, 60) i; ANALYZE parted") }
 
 # ---- three workers at once
 my $next = "SELECT id FROM job WHERE state = 'new' ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED";
@@ -44,10 +45,15 @@ my %claims = (
 	'joined' => "UPDATE job SET state = 'taken' WHERE id IN ($joined) RETURNING id",
 	'who waits' => "UPDATE job SET state = 'taken' WHERE id = (SELECT id FROM job WHERE state = 'new' ORDER BY id LIMIT 1 FOR UPDATE) RETURNING id",
 );
-foreach my $way (sort keys %claims)
+# rows of the nodes' partitions are at the same places (ctid); workers take them in whatever way, also to the other partition
+foreach my $way (keys %claims)
 {
-	new_jobs();
-	my @workers = map { rdma_begin($coord, ($claims{$way}) x 30) } 1 .. 3;
+	$claims{"$way, partitioned"} = $claims{$way} =~ s/\bjob\b/parted/gr unless $way eq 'without an order';
+}
+sub work
+{
+	my ($claim) = @_;
+	my @workers = map { rdma_begin($coord, ($claim) x 30) } 1 .. 3;
 	my ($ids, $errors) = ('', '');
 
 	foreach my $worker (@workers)
@@ -56,9 +62,21 @@ foreach my $way (sort keys %claims)
 		$ids .= "$worker->{out}\n";
 		$errors .= $worker->{err};
 	}
-	is($errors, '', "$way: no error");
-	is(join(' ', sort { $a <=> $b } $ids =~ /^(\d+)$/mg), join(' ', 1 .. 60), "$way: every job once");
+	return (join(' ', sort { $a <=> $b } $ids =~ /^(\d+)$/mg), $errors);
 }
+foreach my $way (sort keys %claims)
+{
+	$way =~ /partitioned/ ? new_parted() : new_jobs();
+	my ($ids, $errors) = work($claims{$way});
+	is($errors, '', "$way: no error");
+	is($ids, join(' ', 1 .. 60), "$way: every job once");
+}
+# a row that another session has moved to another partition is an error, as on one server
+new_parted();
+my ($moved, $errors) = work($claims{'DELETE ... IN, partitioned'} =~ s/DELETE FROM parted/UPDATE parted SET part = 1 - part, state = 'taken'/r);
+unlike($errors =~ s/ERROR:  40001: .*(moved to another partition|concurrent update)//gr, qr/ERROR/, 'to the other partition: no other error');
+is($moved, $coord->safe_psql('postgres', "SELECT string_agg(id::text, ' ' ORDER BY id) FROM parted WHERE state = 'taken' AND part <> id % 2"), 'to the other partition: every job once');
+is($coord->safe_psql('postgres', "SELECT count(*), count(DISTINCT id) FROM parted WHERE state = 'taken' OR part = id % 2"), '60|60', 'and no row is lost');
 
 # ---- what is locked
 my $first = $coord->background_psql('postgres');
@@ -71,6 +89,7 @@ is(both($next =~ s/LIMIT 1/LIMIT 59/r, $next), '60', 'also the last one');
 is(both($next =~ s/LIMIT 1/LIMIT 60/r, $next), '', 'if there is one');
 is(both($next =~ s/LIMIT 1/LIMIT 2 OFFSET 1/r, $next), '4', 'rows that OFFSET passes over are locked, as on one server');
 # rows of several partitions, and of both nodes, are at the same place (ctid)
+new_parted();
 my $parted = $next =~ s/job/parted/r;
 is(both($parted =~ s/LIMIT 1/LIMIT 5/r, $parted =~ s/LIMIT 1/LIMIT 60/r), join("\n", 6 .. 60), 'a row of a partitioned table');
 is(both("SELECT id FROM job WHERE state = 'new' ORDER BY id LIMIT 1 FOR SHARE", 'SELECT id FROM job ORDER BY id LIMIT 1 FOR SHARE SKIP LOCKED'), '1', 'FOR SHARE');

@@ -348,7 +348,9 @@ table_column(PlannerInfo *root, Index relid, AttrNumber attno)
 	int32		typmod = -1;
 	Oid			collation = InvalidOid;
 
-	if (attno != SelfItemPointerAttributeNumber)
+	if (attno == RF_ROW_TABLE)
+		type = OIDOID;
+	else if (attno != SelfItemPointerAttributeNumber)
 		get_atttypetypmodcoll(planner_rt_fetch(relid, root)->relid, attno, &type, &typmod,
 							  &collation);
 	return (Expr *) makeVar(relid, attno, type, typmod, collation, 0);

@@ -695,7 +695,6 @@ base_columns(PlannerInfo *root, RelOptInfo *rel, List **retrieved_attrs)
 	Relation	table = table_open(planner_rt_fetch(rel->relid, root)->relid, NoLock);
 	TupleDesc	desc = RelationGetDescr(table);
 	AttrNumber	ctid = SelfItemPointerAttributeNumber;
-	AttrNumber	tableoid = TableOidAttributeNumber;
 	bool		whole_row = bms_is_member(0 - FirstLowInvalidHeapAttributeNumber, info->attrs_used);
 	List	   *columns = NIL;
 	ListCell   *lc;
@@ -711,8 +710,8 @@ base_columns(PlannerInfo *root, RelOptInfo *rel, List **retrieved_attrs)
 	}
 	if (bms_is_member(ctid - FirstLowInvalidHeapAttributeNumber, info->attrs_used))
 		*retrieved_attrs = lappend_int(*retrieved_attrs, ctid);
-	if (info->finds_table)
-		*retrieved_attrs = lappend_int(*retrieved_attrs, tableoid);
+	if (bms_is_member(RF_ROW_TABLE - FirstLowInvalidHeapAttributeNumber, info->attrs_used))
+		*retrieved_attrs = lappend_int(*retrieved_attrs, RF_ROW_TABLE);
 
 	foreach(lc, *retrieved_attrs)
 	{
@@ -721,8 +720,9 @@ base_columns(PlannerInfo *root, RelOptInfo *rel, List **retrieved_attrs)
 
 		if (attno == ctid)
 			columns = lappend(columns, makeVar(rel->relid, ctid, TIDOID, -1, InvalidOid, 0));
-		else if (attno == tableoid)
-			columns = lappend(columns, makeVar(rel->relid, tableoid, OIDOID, -1, InvalidOid, 0));
+		else if (attno == RF_ROW_TABLE)
+			columns = lappend(columns,
+							  makeVar(rel->relid, RF_ROW_TABLE, OIDOID, -1, InvalidOid, 0));
 		else
 			columns = lappend(columns, makeVar(rel->relid, attno, attribute->atttypid,
 											   attribute->atttypmod, attribute->attcollation, 0));

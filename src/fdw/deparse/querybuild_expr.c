@@ -52,7 +52,7 @@ rf_remote_column(Oid relid, AttrNumber attno)
 {
 	if (!OidIsValid(relid))
 		return psprintf("c%d", attno);
-	if (attno == TableOidAttributeNumber)
+	if (attno == RF_ROW_TABLE)
 		return "tableoid";
 	return attno == SelfItemPointerAttributeNumber ? "ctid" : rf_column_name(relid, attno);
 }

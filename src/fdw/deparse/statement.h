@@ -10,12 +10,24 @@
 #include "postgres.h"
 
 #include "access/htup_details.h"
+#include "access/sysattr.h"
+#include "catalog/pg_type.h"
 #include "foreign/foreign.h"
 #include "nodes/pathnodes.h"
 #include "nodes/plannodes.h"
 
 #include "rdma_fdw/exchange.h"
 #include "fdw/options/option.h"
+
+/*
+ * The place of a row is more than its ctid. System columns that have no meaning for remote rows are
+ * used for the rest: the OID of the table on the node, and the number of the scan's part that it
+ * came from. A Var of the first has another type than the system column, so it is told from the
+ * query's own use of that.
+ */
+#define RF_ROW_TABLE	MaxTransactionIdAttributeNumber
+#define RF_ROW_PART		MinCommandIdAttributeNumber
+#define RF_IS_ROW_TABLE(var) ((var)->varattno == RF_ROW_TABLE && (var)->vartype == OIDOID)
 
 typedef enum RfStates
 {
@@ -87,7 +99,6 @@ typedef struct RfRelInfo
 	List	   *local_conds;	/* evaluated here; RestrictInfos, of upper relations bare */
 	Bitmapset  *attrs_used;		/* base relations: columns wanted, offset by
 								 * FirstLowInvalidHeapAttributeNumber */
-	bool		finds_table;	/* base relations: the remote tableoid is wanted as well */
 
 	RelOptInfo *rel;			/* the relation that this is the statement of */
 	struct RfRelInfo *alone;	/* of a table that is one of another server to this query: its own

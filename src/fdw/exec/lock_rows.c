@@ -109,7 +109,7 @@ static PGresult *
 lock(RowLocks *locks, ExecRowMark *erm, int part, Oid table, Datum ctid)
 {
 	RfScanState *scan = locks->scan;
-	const char *values[1];
+	const char *values[2];
 	char	   *before;
 	PGresult   *result;
 
@@ -123,9 +123,10 @@ lock(RowLocks *locks, ExecRowMark *erm, int part, Oid table, Datum ctid)
 		MemoryContextSwitchTo(caller);
 	}
 	values[0] = DatumGetCString(DirectFunctionCall1(tidout, ctid));
-	before = psprintf("SELECT rdma.lock_version(%s, %u, $1, '%s', '%s')", locks->relation, table,
+	values[1] = psprintf("%u", table);
+	before = psprintf("SELECT rdma.lock_version(%s, $2, $1, '%s', '%s')", locks->relation,
 					  strength_name(erm->strength), waiting_name(erm->waitPolicy));
-	rf_command_precede(locks->commands[part], before);
+	rf_command_precede(locks->commands[part], before, 2);
 	result = rf_command_execute(locks->commands[part], values);
 	pfree(before);
 	return result;
@@ -153,7 +154,7 @@ rdmaRefetchForeignRow(EState *estate, ExecRowMark *erm, Datum rowid, TupleTableS
 	PGresult   *volatile result = NULL;
 	bool		isnull;
 	ItemPointer ctid = (ItemPointer) DatumGetPointer(GetAttributeByNum(row, 1, &isnull));
-	Oid			table = DatumGetTransactionId(GetAttributeByNum(row, 2, &isnull));
+	Oid			table = DatumGetObjectId(GetAttributeByNum(row, 2, &isnull));
 	int			part = DatumGetCommandId(GetAttributeByNum(row, 3, &isnull));
 
 	ExecClearTuple(slot);

@@ -2,13 +2,13 @@
  * modify.c - execution of statements that write a foreign table: INSERT, UPDATE, DELETE, COPY FROM,
  * rows routed to it, TRUNCATE.
  *
- * Rows go as column batches (remote.h, loads), those of updates and deletes with the ctid by which
- * each is found, unless the result of a row is needed before the next one: RETURNING, a view's
- * check option, local row triggers. Then there is one statement per row. A source that reads the
- * same node for every row would end each batch early, so most of its rows go one by one, too. With
- * batches an error of the data node may be reported later than its row, but before the statement's
- * end: loads finish at the end of ExecutorRun, those of unread WITH queries at the end of
- * ExecutorFinish, those of COPY after its last row. Any earlier use of the same session sees all
+ * Rows go as column batches (remote.h, loads), those of updates and deletes with the tableoid and
+ * ctid by which each is found, unless the result of a row is needed before the next one: RETURNING,
+ * a view's check option, local row triggers. Then there is one statement per row. A source that
+ * reads the same node for every row would end each batch early, so most of its rows go one by one,
+ * too. With batches an error of the data node may be reported later than its row, but before the
+ * statement's end: loads finish at the end of ExecutorRun, those of unread WITH queries at the end
+ * of ExecutorFinish, those of COPY after its last row. Any earlier use of the same session sees all
  * rows up to then (remote/load.c), so triggers and functions see no difference. A partial load is
  * rolled back with the (sub)transaction, like any failed statement.
  *
@@ -165,36 +165,45 @@ static void
 begin_load(ModifyState *state, ModifyTableState *part, CmdType operation,
 		   const RfTableOptions *opts, bool do_nothing)
 {
-	bool		by_ctid = operation != CMD_INSERT;
-	int			count = list_length(state->attrs) + by_ctid;
+	bool		by_place = state->place_count > 0;
+	int			count = list_length(state->attrs) + state->place_count;
 	AttrNumber *attnums = palloc(sizeof(AttrNumber) * count);
 	const char **names = palloc(sizeof(char *) * count);
 	RfLoadSpec *spec = palloc0(sizeof(RfLoadSpec));
+	List	   *columns = state->attrs;
 	int			i = 0;
 	ListCell   *lc;
 
 	spec->desc = RelationGetDescr(state->rel);
-	if (by_ctid)
+	if (by_place)
 	{
+		columns = list_copy(state->attrs);
+		for (int key = state->place_count - 3; key >= 0; key--)
+			columns = lcons_int(state->distribution->keys[key], columns);
 		spec->desc = CreateTemplateTupleDesc(count);
 		TupleDescInitEntry(spec->desc, 1, "ctid", TIDOID, -1, 0);
-		attnums[i] = 1;
-		names[i++] = "ctid";
+		TupleDescInitEntry(spec->desc, 2, "tableoid", OIDOID, -1, 0);
+		for (; i < 2; i++)
+		{
+			attnums[i] = i + 1;
+			names[i] = NameStr(TupleDescAttr(spec->desc, i)->attname);
+		}
 	}
-	foreach(lc, state->attrs)
+	foreach(lc, columns)
 	{
-		if (by_ctid)
+		if (by_place)
 			TupleDescCopyEntry(spec->desc, i + 1, RelationGetDescr(state->rel), lfirst_int(lc));
-		attnums[i] = by_ctid ? i + 1 : lfirst_int(lc);
+		attnums[i] = by_place ? i + 1 : lfirst_int(lc);
 		names[i++] = pstrdup(rf_column_name(RelationGetRelid(state->rel), lfirst_int(lc)));
 	}
-	if (by_ctid)
+	if (by_place)
 	{
 		state->sent = MakeSingleTupleTableSlot(spec->desc, &TTSOpsVirtual);
 		state->values = state->sent->tts_values;
 		state->isnull = state->sent->tts_isnull;
 	}
 	spec->operation = operation;
+	spec->place_count = state->place_count;
 	spec->sql = state->sql;
 	spec->part = part;
 	spec->relation = rf_remote_relation_name(opts);
@@ -243,6 +252,37 @@ may_load(ResultRelInfo *result_rel, CmdType operation, const RfTableOptions *opt
 		!has_row_triggers(result_rel->ri_TrigDesc, operation);
 }
 
+/* Of ctid, tableoid, and the key that tells the node. */
+static List *
+place_types(const ModifyState *state)
+{
+	TupleDesc	desc = RelationGetDescr(state->rel);
+	List	   *types = list_make2_oid(TIDOID, OIDOID);
+
+	for (int i = 0; state->route != NULL && i < state->distribution->key_count; i++)
+		types = lappend_oid(types, TupleDescAttr(desc, state->distribution->keys[i] - 1)->atttypid);
+	return types;
+}
+
+/* Where these are in the rows of the plan */
+static void
+find_place(ModifyState *state, List *tlist)
+{
+	state->place_attnos = palloc_array(AttrNumber, state->place_count);
+	for (int i = 0; i < state->place_count; i++)
+	{
+		char		name[NAMEDATALEN];
+
+		if (i < 2)
+			strlcpy(name, i == 0 ? "ctid" : RF_TABLE_JUNK_NAME, sizeof(name));
+		else
+			rf_key_junk_name(RelationGetRelid(state->rel), i - 2, name);
+		state->place_attnos[i] = ExecFindJunkAttributeInTlist(tlist, name);
+		if (!AttributeNumberIsValid(state->place_attnos[i]))
+			elog(ERROR, "could not find junk column %s", name);
+	}
+}
+
 static ModifyState *
 create_state(ResultRelInfo *result_rel, EState *estate, CmdType operation, const char *sql,
 			 List *targets, List *retrieved_attrs)
@@ -259,7 +299,8 @@ create_state(ResultRelInfo *result_rel, EState *estate, CmdType operation, const
 	state->sql = sql;
 	rf_modify_find_targets(state, result_rel);
 	if (operation != CMD_INSERT)
-		types = lappend_oid(types, TIDOID);
+		types = place_types(state);
+	state->place_count = list_length(types);
 	foreach(lc, targets)
 	{
 		Form_pg_attribute att = TupleDescAttr(desc, lfirst_int(lc) - 1);
@@ -304,7 +345,8 @@ rdmaBeginForeignModify(ModifyTableState *mtstate, ResultRelInfo *result_rel, Lis
 	if (list_nth(fdw_private, RF_MODIFY_MOVE) != NIL)
 	{
 		state->moves = rf_row_moves_create(state->rel,
-										   (List *) list_nth(fdw_private, RF_MODIFY_MOVE));
+										   (List *) list_nth(fdw_private, RF_MODIFY_MOVE),
+										   place_types(state));
 		await_end(state);
 	}
 	else if (may_load(result_rel, mtstate->operation, &opts, state->attrs, retrieved))
@@ -314,27 +356,8 @@ rdmaBeginForeignModify(ModifyTableState *mtstate, ResultRelInfo *result_rel, Lis
 	state->check_partition = state->rel->rd_rel->relispartition &&
 		(mtstate->operation == CMD_INSERT ||
 		 (mtstate->operation == CMD_UPDATE && rf_writes_partition_key(state->rel, state->attrs)));
-	if (mtstate->operation != CMD_INSERT)
-	{
-		List	   *tlist = outerPlanState(mtstate)->plan->targetlist;
-
-		state->ctid_attno = ExecFindJunkAttributeInTlist(tlist, "ctid");
-		if (!AttributeNumberIsValid(state->ctid_attno))
-			elog(ERROR, "could not find junk ctid column");
-		if (state->route)
-		{
-			state->old_key_attnos = palloc_array(AttrNumber, state->distribution->key_count);
-			for (int i = 0; i < state->distribution->key_count; i++)
-			{
-				char		name[NAMEDATALEN];
-
-				rf_key_junk_name(RelationGetRelid(state->rel), i, name);
-				state->old_key_attnos[i] = ExecFindJunkAttributeInTlist(tlist, name);
-				if (!AttributeNumberIsValid(state->old_key_attnos[i]))
-					elog(ERROR, "could not find junk column %s", name);
-			}
-		}
-	}
+	if (state->place_count > 0)
+		find_place(state, outerPlanState(mtstate)->plan->targetlist);
 	if (state->distribution == NULL)
 		(void) rf_modify_target(state, 0);
 	result_rel->ri_FdwState = state;
@@ -497,12 +520,28 @@ rdmaExecForeignInsert(EState *estate, ResultRelInfo *result_rel, TupleTableSlot 
 	return rf_modify_execute(state, target, slot) > 0 ? slot : NULL;
 }
 
+/* What names the row there becomes the first values. */
+static void
+take_place(ModifyState *state, TupleTableSlot *plan_slot)
+{
+	if (state->sent)
+		ExecClearTuple(state->sent);
+	for (int i = 0; i < state->place_count; i++)
+		state->values[i] = ExecGetJunkAttribute(plan_slot, state->place_attnos[i],
+												&state->isnull[i]);
+	if (state->isnull[0] || state->isnull[1])
+		elog(ERROR, "a row to be written has no place");
+}
+
+/* The node of the row whose place was taken. */
 static int
-old_place(ModifyState *state, TupleTableSlot *plan_slot)
+old_node(ModifyState *state)
 {
 	for (int i = 0; i < state->distribution->key_count; i++)
-		state->key_values[i] = ExecGetJunkAttribute(plan_slot, state->old_key_attnos[i],
-													&state->key_isnull[i]);
+	{
+		state->key_values[i] = state->values[2 + i];
+		state->key_isnull[i] = state->isnull[2 + i];
+	}
 	return rf_modify_place_of_key(state);
 }
 
@@ -511,14 +550,13 @@ old_place(ModifyState *state, TupleTableSlot *plan_slot)
  * not identify.
  */
 static ModifyTarget *
-find_target(ModifyState *state, ResultRelInfo *result_rel, TupleTableSlot *slot,
-			TupleTableSlot *plan_slot, bool update)
+find_target(ModifyState *state, ResultRelInfo *result_rel, TupleTableSlot *slot, bool update)
 {
 	int			place;
 
 	if (state->distribution == NULL)
 		return &state->targets[0];
-	place = old_place(state, plan_slot);
+	place = old_node(state);
 
 	/* The statement assigns no key; a trigger may have assigned one. */
 	if (update && result_rel->ri_TrigDesc && result_rel->ri_TrigDesc->trig_update_before_row &&
@@ -535,18 +573,13 @@ static TupleTableSlot *
 write_row(ResultRelInfo *result_rel, TupleTableSlot *slot, TupleTableSlot *plan_slot, bool update)
 {
 	ModifyState *state = result_rel->ri_FdwState;
-	ModifyTarget *target = find_target(state, result_rel, slot, plan_slot, update);
-	bool		isnull;
+	ModifyTarget *target;
 	int			rows;
 
-	if (state->sent)
-		ExecClearTuple(state->sent);
-	state->values[0] = ExecGetJunkAttribute(plan_slot, state->ctid_attno, &isnull);
-	if (isnull)
-		elog(ERROR, "ctid is NULL");
-	state->isnull[0] = false;
+	take_place(state, plan_slot);
+	target = find_target(state, result_rel, slot, update);
 	if (update)
-		rf_modify_take_values(state, slot, 1);
+		rf_modify_take_values(state, slot, state->place_count);
 	if (target->load && add_to_load(state, target, ExecStoreVirtualTuple(state->sent)))
 		return slot;
 	rows = rf_modify_execute(state, target, slot);
@@ -566,13 +599,11 @@ rdmaExecForeignUpdate(EState *estate, ResultRelInfo *result_rel, TupleTableSlot 
 		ExecPartitionCheck(result_rel, slot, estate, true);
 	if (state->moves)
 	{
-		bool		isnull;
-		Datum		ctid = ExecGetJunkAttribute(plan_slot, state->ctid_attno, &isnull);
-		int			from = old_place(state, plan_slot);
+		int			from;
 
-		if (isnull)
-			elog(ERROR, "ctid is NULL");
-		rf_row_moves_add(state->moves, from, rf_modify_place_of_row(state, slot), ctid, slot);
+		take_place(state, plan_slot);
+		from = old_node(state);
+		rf_row_moves_add(state, from, rf_modify_place_of_row(state, slot), slot);
 		return slot;
 	}
 	return write_row(result_rel, slot, plan_slot, true);

@@ -31,18 +31,18 @@
 
 #include "modify_state.h"
 
-/* The columns before those of the row. */
+/* The columns before those that say which row it is, and those of the row. */
 enum
 {
 	MOVE_FROM,
 	MOVE_TO,
-	MOVE_CTID,
-	MOVE_COLUMNS
+	MOVE_PLACE
 };
 
 struct RfRowMoves
 {
 	Relation	rel;
+	int			row_at;			/* columns before those of the row */
 	Tuplestorestate *rows;
 	uint64		count;
 	TupleTableSlot *kept;		/* a row of the store */
@@ -60,25 +60,30 @@ struct RfRowMoves
 };
 
 RfRowMoves *
-rf_row_moves_create(Relation rel, List *statements)
+rf_row_moves_create(Relation rel, List *statements, List *place_types)
 {
 	RfRowMoves *moves = palloc0_object(RfRowMoves);
 	TupleDesc	row = RelationGetDescr(rel);
-	TupleDesc	desc = CreateTemplateTupleDesc(MOVE_COLUMNS + row->natts);
+	int			row_at = MOVE_PLACE + list_length(place_types);
+	TupleDesc	desc = CreateTemplateTupleDesc(row_at + row->natts);
 	List	   *types = NIL;
+	ListCell   *lc;
 
 	moves->rel = rel;
+	moves->row_at = row_at;
 	moves->context = CurrentMemoryContext;
 	moves->delete_sql = strVal(linitial(statements));
 	moves->insert_sql = strVal(lsecond(statements));
 	TupleDescInitEntry(desc, MOVE_FROM + 1, "from", INT4OID, -1, 0);
 	TupleDescInitEntry(desc, MOVE_TO + 1, "to", INT4OID, -1, 0);
-	TupleDescInitEntry(desc, MOVE_CTID + 1, "ctid", TIDOID, -1, 0);
+	foreach(lc, place_types)
+		TupleDescInitEntry(desc, MOVE_PLACE + foreach_current_index(lc) + 1, "place",
+						   lfirst_oid(lc), -1, 0);
 	for (int i = 1; i <= row->natts; i++)
 	{
 		Form_pg_attribute att = TupleDescAttr(row, i - 1);
 
-		TupleDescCopyEntry(desc, MOVE_COLUMNS + i, row, i);
+		TupleDescCopyEntry(desc, row_at + i, row, i);
 		/* the data node computes generated columns */
 		if (att->attisdropped || att->attgenerated != '\0')
 			continue;
@@ -90,24 +95,26 @@ rf_row_moves_create(Relation rel, List *statements)
 	moves->values = palloc_array(Datum, desc->natts);
 	moves->isnull = palloc0_array(bool, desc->natts);
 	moves->rows = tuplestore_begin_heap(false, false, work_mem);
-	moves->delete_writer = rf_value_writer_create(list_make1_oid(TIDOID));
+	moves->delete_writer = rf_value_writer_create(place_types);
 	moves->insert_writer = rf_value_writer_create(types);
 	return moves;
 }
 
 void
-rf_row_moves_add(RfRowMoves *moves, int from, int to, Datum ctid, TupleTableSlot *row)
+rf_row_moves_add(ModifyState *state, int from, int to, TupleTableSlot *row)
 {
+	RfRowMoves *moves = state->moves;
 	TupleDesc	desc = moves->kept->tts_tupleDescriptor;
 
 	slot_getallattrs(row);
 	moves->values[MOVE_FROM] = Int32GetDatum(from);
 	moves->values[MOVE_TO] = Int32GetDatum(to);
-	moves->values[MOVE_CTID] = ctid;
-	memcpy(moves->values + MOVE_COLUMNS, row->tts_values,
-		   sizeof(Datum) * (desc->natts - MOVE_COLUMNS));
-	memcpy(moves->isnull + MOVE_COLUMNS, row->tts_isnull,
-		   sizeof(bool) * (desc->natts - MOVE_COLUMNS));
+	memcpy(moves->values + MOVE_PLACE, state->values, sizeof(Datum) * state->place_count);
+	memcpy(moves->isnull + MOVE_PLACE, state->isnull, sizeof(bool) * state->place_count);
+	memcpy(moves->values + moves->row_at, row->tts_values,
+		   sizeof(Datum) * (desc->natts - moves->row_at));
+	memcpy(moves->isnull + moves->row_at, row->tts_isnull,
+		   sizeof(bool) * (desc->natts - moves->row_at));
 	tuplestore_putvalues(moves->rows, desc, moves->values, moves->isnull);
 	moves->count++;
 }
@@ -120,9 +127,9 @@ next_row(RfRowMoves *moves, Tuplestorestate *rows)
 		return false;
 	slot_getallattrs(moves->kept);
 	ExecClearTuple(moves->row);
-	memcpy(moves->row->tts_values, moves->kept->tts_values + MOVE_COLUMNS,
+	memcpy(moves->row->tts_values, moves->kept->tts_values + moves->row_at,
 		   sizeof(Datum) * moves->row->tts_tupleDescriptor->natts);
-	memcpy(moves->row->tts_isnull, moves->kept->tts_isnull + MOVE_COLUMNS,
+	memcpy(moves->row->tts_isnull, moves->kept->tts_isnull + moves->row_at,
 		   sizeof(bool) * moves->row->tts_tupleDescriptor->natts);
 	ExecStoreVirtualTuple(moves->row);
 	return true;
@@ -212,8 +219,6 @@ delete_moving(ModifyState *state)
 	while (next_row(moves, moves->rows))
 	{
 		int			from = place(moves, MOVE_FROM);
-		Datum		ctid = moves->kept->tts_values[MOVE_CTID];
-		bool		isnull = false;
 
 		if (from != place(moves, MOVE_TO))
 		{
@@ -222,8 +227,11 @@ delete_moving(ModifyState *state)
 
 			if (moves->deletes[from] == NULL)
 				check_references(moves, target);
-			rows = execute(command(moves, moves->deletes, from, target, moves->delete_sql, 1),
-						   rf_write_values(moves->delete_writer, &ctid, &isnull));
+			rows = execute(command(moves, moves->deletes, from, target, moves->delete_sql,
+								   state->place_count),
+						   rf_write_values(moves->delete_writer,
+										   moves->kept->tts_values + MOVE_PLACE,
+										   moves->kept->tts_isnull + MOVE_PLACE));
 			if (rows > 1)
 				rf_modify_ambiguous(moves->rel, rows);
 			if (rows == 0)
@@ -285,9 +293,11 @@ rf_row_moves_finish(ModifyState *state, uint64 *rows)
 			insert_moved(state, values, isnull);
 		else
 		{
-			state->values[0] = moves->kept->tts_values[MOVE_CTID];
-			state->isnull[0] = false;
-			rf_modify_take_values(state, moves->row, 1);
+			memcpy(state->values, moves->kept->tts_values + MOVE_PLACE,
+				   sizeof(Datum) * state->place_count);
+			memcpy(state->isnull, moves->kept->tts_isnull + MOVE_PLACE,
+				   sizeof(bool) * state->place_count);
+			rf_modify_take_values(state, moves->row, state->place_count);
 			here = rf_modify_execute(state, rf_modify_target(state, from), NULL);
 			if (here > 1)
 				rf_modify_ambiguous(moves->rel, here);

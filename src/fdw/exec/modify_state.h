@@ -43,7 +43,6 @@ typedef struct ModifyState
 	RfBuckets  *buckets;
 	Datum	   *key_values;
 	bool	   *key_isnull;
-	AttrNumber *old_key_attnos; /* in the plan's rows; updates and deletes */
 	uint32		turn;			/* of targets, for rows without a rule of placement */
 
 	/* row by row */
@@ -51,7 +50,13 @@ typedef struct ModifyState
 	List	   *attrs;			/* attributes whose values are parameters */
 	int			param_count;
 	bool		writing;		/* rf_scan_before_write was called */
-	AttrNumber	ctid_attno;		/* in the plan's rows; updates and deletes */
+
+	/*
+	 * updates and deletes: so many of the values, the first ones, are ctid, tableoid and key of
+	 * the row there
+	 */
+	int			place_count;
+	AttrNumber *place_attnos;	/* where these are in the plan's rows */
 	RfValueWriter *writer;
 	Datum	   *values;
 	bool	   *isnull;
@@ -61,7 +66,7 @@ typedef struct ModifyState
 
 	/* in column batches */
 	RfLoadSpec *load_spec;		/* NULL: row by row */
-	TupleTableSlot *sent;		/* updates and deletes: ctid and new values, which are `values` */
+	TupleTableSlot *sent;		/* updates and deletes: what is in `values` */
 	dlist_node	node;			/* in open_loads */
 	bool		counted;		/* its rows are part of the statement's count */
 	bool		copy;			/* it is COPY's */
@@ -97,24 +102,24 @@ extern void rf_modify_take_values(ModifyState *state, TupleTableSlot *slot, int 
 extern int	rf_modify_execute(ModifyState *state, ModifyTarget *target, TupleTableSlot *slot);
 
 /*
- * In READ COMMITTED the row that the command names by its place (ctid), which is its first
- * parameter, is locked before: a join of several nodes has found it without that. An ERROR (40001)
- * if it has changed.
+ * The row that the command names by ctid and tableoid, its first parameters, is locked before: a
+ * join of several nodes has found it without that. An ERROR (40001) if it has changed, or is not
+ * there.
  */
 extern void rf_modify_lock_first(Relation rel, RfCommand *command, bool delete);
 
-/* Raises an error: rows of the table cannot be told from each other by ctid. */
+/* Raises an error: rows of the table cannot be told from each other by tableoid and ctid. */
 extern void rf_modify_ambiguous(Relation rel, int rows) __attribute__((noreturn));
 
 /*
  * Rows of which an UPDATE assigns the distribution key. rf_row_moves_create: statements is
- * RF_MODIFY_MOVE, in the current memory context. rf_row_moves_add: keeps the new row of what is at
- * ctid on node `from` and shall be on node `to`. rf_row_moves_finish: writes them, and returns how
- * many were still there; *rows: how many were added. rf_row_moves_end: frees what is not freed with
- * the memory context.
+ * RF_MODIFY_MOVE, place_types are the types of what says which row it is, in the current memory
+ * context. rf_row_moves_add: keeps the new row of what state->values name on node `from` and shall
+ * be on node `to`. rf_row_moves_finish: writes them, and returns how many were still there; *rows:
+ * how many were added. rf_row_moves_end: frees what is not freed with the memory context.
  */
-extern RfRowMoves *rf_row_moves_create(Relation rel, List *statements);
-extern void rf_row_moves_add(RfRowMoves *moves, int from, int to, Datum ctid, TupleTableSlot *row);
+extern RfRowMoves *rf_row_moves_create(Relation rel, List *statements, List *place_types);
+extern void rf_row_moves_add(ModifyState *state, int from, int to, TupleTableSlot *row);
 extern uint64 rf_row_moves_finish(ModifyState *state, uint64 *rows);
 extern void rf_row_moves_end(RfRowMoves *moves);
 

@@ -4,7 +4,6 @@
  */
 #include "postgres.h"
 
-#include "access/xact.h"
 #include "common/pg_prng.h"
 #include "executor/executor.h"
 #include "foreign/foreign.h"
@@ -60,12 +59,12 @@ rf_modify_lock_first(Relation rel, RfCommand *command, bool delete)
 	ForeignTable *table = GetForeignTable(RelationGetRelid(rel));
 	RfTableOptions opts;
 
-	if (IsolationUsesXactSnapshot())
-		return;
 	rf_table_options(table, GetForeignServer(table->serverid), &opts);
-	rf_command_precede(command, psprintf("SELECT rdma.lock_row(%s, $1, %s)",
-										 quote_literal_cstr(rf_remote_relation_name(&opts)),
-										 delete ? "true" : "false"));
+	rf_command_precede(command,
+					   psprintf("SELECT rdma.lock_row(%s, $2, $1, %s)",
+								quote_literal_cstr(rf_remote_relation_name(&opts)),
+								delete ? "true" : "false"),
+					   2);
 }
 
 void
@@ -74,7 +73,7 @@ rf_modify_create_command(ModifyState *state, ModifyTarget *target)
 	MemoryContext caller = MemoryContextSwitchTo(state->context);
 
 	target->command = rf_command_create(target->session, state->sql, state->param_count, true);
-	if (state->distribution != NULL && AttributeNumberIsValid(state->ctid_attno))
+	if (state->distribution != NULL && state->place_count > 0)
 		rf_modify_lock_first(state->rel, target->command, state->attrs == NIL);
 	MemoryContextSwitchTo(caller);
 }
@@ -190,8 +189,8 @@ rf_modify_execute(ModifyState *state, ModifyTarget *target, TupleTableSlot *slot
 }
 
 /*
- * A row of the data node is identified by its ctid, which is unique in one table but not across
- * partitions or children. The statement would then write other rows as well.
+ * A row of the data node is identified by tableoid and ctid. That is one row, but of a foreign
+ * table there that itself stands for several tables. The statement has written other rows as well.
  */
 void
 rf_modify_ambiguous(Relation rel, int rows)
@@ -200,9 +199,8 @@ rf_modify_ambiguous(Relation rel, int rows)
 			(errcode(ERRCODE_CARDINALITY_VIOLATION),
 			 errmsg("a row of foreign table \"%s\" cannot be told from others",
 					RelationGetRelationName(rel)),
-			 errdetail("The remote relation has partitions or children, and %d rows of them are "
-					   "at the same place (ctid).",
+			 errdetail("It is in a foreign table of the data node, and %d rows of that are at the "
+					   "same place (ctid).",
 					   rows),
-			 errhint("Make each of them a foreign table of its own, or write a statement whose "
-					 "conditions the data node can evaluate.")));
+			 errhint("Write a statement whose conditions the data node can evaluate.")));
 }

@@ -22,6 +22,7 @@
 #include "rdma_fdw/guc.h"
 
 #include "base/kept_memory.h"
+#include "fdw/deparse/statement.h"
 #include "fdw/plan/plan_private.h"
 #include "remote/placement.h"
 #include "exec.h"
@@ -275,7 +276,7 @@ set_up_columns(RfScanState *state, TupleDesc desc, List *attrs)
 			state->has_ctid = true;
 			state->attnums[i] = desc->natts + 1;
 		}
-		else if (attno == TableOidAttributeNumber)
+		else if (attno == RF_ROW_TABLE)
 		{
 			type = OIDOID;
 			state->has_table = true;
@@ -402,7 +403,7 @@ iterate(ForeignScanState *node, RfScanState *state)
 
 /*
  * xmin and similar columns have no meaning for a remote row: they are 0, as in postgres_fdw, unless
- * they tell where the row is to be locked.
+ * they tell where the row is, which is to be locked or written.
  */
 static TupleTableSlot *
 with_system_columns(RfScanState *state, TupleTableSlot *slot, TupleTableSlot *row)

@@ -149,7 +149,8 @@ why_not_fetched(PlannerInfo *root, RfRelInfo *info, List *exprs, bool never_rech
 		}
 		if (!IsA(var, Var) || !bms_is_member(var->varno, relids))
 			return "it gives a column of another relation";
-		if (var->varattno < 0 && var->varattno != SelfItemPointerAttributeNumber)
+		if (var->varattno < 0 && var->varattno != SelfItemPointerAttributeNumber &&
+			!RF_IS_ROW_TABLE(var))
 			return psprintf("system column %s is wanted",
 							get_rte_attribute_name(planner_rt_fetch(var->varno, root),
 												   var->varattno));

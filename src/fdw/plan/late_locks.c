@@ -14,8 +14,8 @@
  * of the range table. So the queries concerned are found before that, and a field that tables do
  * not use marks their tables.
  *
- * A row's place is more than its ctid: the junk column for LockRows becomes a row of ctid, xmax and
- * cmin, of which the scan gives the latter two another meaning.
+ * A row's place is more than its ctid: the junk column for LockRows becomes a row of ctid,
+ * RF_ROW_TABLE and RF_ROW_PART. To write a row takes the first two and its key (modify_plan.c).
  */
 #include "postgres.h"
 
@@ -25,6 +25,7 @@
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
 #include "optimizer/optimizer.h"
+#include "optimizer/pathnode.h"
 #include "optimizer/prep.h"
 #include "parser/parsetree.h"
 #include "utils/lsyscache.h"
@@ -150,33 +151,56 @@ require_column(RelOptInfo *rel, AttrNumber attno, Oid type)
 	return (Node *) var;
 }
 
+/*
+ * Does the query read the column? What it asks for to find a row again is in no condition, and has
+ * another type.
+ */
+static bool
+is_read(RelOptInfo *rel, AttrNumber attno)
+{
+	Bitmapset  *needed = rel->attr_needed[attno - rel->min_attr];
+	Bitmapset  *used = NULL;
+	ListCell   *lc;
+
+	foreach(lc, rel->reltarget->exprs)
+	{
+		if (!IsA(lfirst(lc), Var) || !RF_IS_ROW_TABLE((Var *) lfirst(lc)))
+			pull_varattnos(lfirst(lc), rel->relid, &used);
+	}
+	pull_varattnos((Node *) rf_bare_clauses(rel->baserestrictinfo), rel->relid, &used);
+	return !bms_is_subset(needed, bms_make_singleton(0)) ||
+		bms_is_member(attno - FirstLowInvalidHeapAttributeNumber, used);
+}
+
 /* The query's own use of these columns would show what the scan puts there. */
 static void
-check_columns(RelOptInfo *rel)
+check_columns(PlannerInfo *root, RelOptInfo *rel)
 {
-	Bitmapset  *used = NULL;
+	/* the planner notes of the whole table what its children are asked for */
+	RelOptInfo *whole = rel;
 
-	pull_varattnos((Node *) rf_bare_clauses(rel->baserestrictinfo), rel->relid, &used);
-	if (bms_is_member(RF_ROW_TABLE - FirstLowInvalidHeapAttributeNumber, used) ||
-		bms_is_member(RF_ROW_PART - FirstLowInvalidHeapAttributeNumber, used) ||
-		!bms_is_empty(rel->attr_needed[RF_ROW_TABLE - rel->min_attr]) ||
-		!bms_is_empty(rel->attr_needed[RF_ROW_PART - rel->min_attr]))
+	if (rf_is_written(root, rel->relid) && !bms_is_empty(rel->top_parent_relids))
+		whole = find_base_rel(root, bms_singleton_member(rel->top_parent_relids));
+	if (is_read(whole, RF_ROW_TABLE) || is_read(whole, RF_ROW_PART))
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("a query with LIMIT that locks rows of several nodes cannot read xmax "
-						"and cmin of these"),
+				 errmsg("cannot read xmax and cmin of foreign table \"%s\" while single rows of it "
+						"are written or locked",
+						get_rel_name(planner_rt_fetch(rel->relid, root)->relid)),
 				 errhint("Leave them out. They have no meaning for rows of foreign tables.")));
 }
 
 void
-rf_identify_locked_rows(PlannerInfo *root, RelOptInfo *rel)
+rf_identify_rows(PlannerInfo *root, RelOptInfo *rel)
 {
 	char		name[NAMEDATALEN];
+	bool		late = rf_is_locked_late(root, rel);
 	ListCell   *lc;
 
-	if (!rf_is_locked_late(root, rel))
+	if (late || rf_is_written(root, rel->relid))
+		check_columns(root, rel);
+	if (!late)
 		return;
-	check_columns(rel);
 	snprintf(name, sizeof(name), "ctid%u", get_plan_rowmark(root->rowMarks, rel->relid)->rowmarkId);
 	foreach(lc, root->processed_tlist)
 	{
@@ -187,7 +211,7 @@ rf_identify_locked_rows(PlannerInfo *root, RelOptInfo *rel)
 			continue;
 		row = makeNode(RowExpr);
 		row->args = list_make3(require_column(rel, SelfItemPointerAttributeNumber, TIDOID),
-							   require_column(rel, RF_ROW_TABLE, XIDOID),
+							   require_column(rel, RF_ROW_TABLE, OIDOID),
 							   require_column(rel, RF_ROW_PART, CIDOID));
 		row->row_typeid = RECORDOID;
 		row->row_format = COERCE_EXPLICIT_CALL;

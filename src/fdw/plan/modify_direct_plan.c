@@ -115,12 +115,13 @@ with_former_columns(List *columns, List *former)
 }
 
 /*
- * The scan's target list holds the new values, which nobody asks for any more; computed from rows
- * that RETURNING gives they could even fail. Only a column stays: where RETURNING wants the same
- * one of another table, this is where it is looked for.
+ * The scan's target list holds what names rows, and the new values, which nobody asks for any more;
+ * computed from rows that RETURNING gives they could even fail. Only a column stays: where
+ * RETURNING wants the same one of another table, this is where it is looked for. values: false
+ * where an Append is above the scan.
  */
 static List *
-without_values(List *tlist)
+without_values(List *tlist, bool values)
 {
 	List	   *result = NIL;
 	ListCell   *lc;
@@ -129,7 +130,8 @@ without_values(List *tlist)
 	{
 		TargetEntry *entry = flatCopyTargetEntry(lfirst_node(TargetEntry, lc));
 
-		if (!entry->resjunk && !IsA(entry->expr, Var))
+		if (IsA(entry->expr, Var) ? RF_IS_ROW_TABLE((Var *) entry->expr) :
+			values && !entry->resjunk)
 			entry->expr = (Expr *) makeNullConst(exprType((Node *) entry->expr),
 												 exprTypmod((Node *) entry->expr),
 												 exprCollation((Node *) entry->expr));
@@ -306,8 +308,8 @@ rdmaPlanDirectModify(PlannerInfo *root, ModifyTable *plan, Index resultRelation,
 								   statement.retrieved, makeBoolean(plan->canSetTag), keys);
 	/* no exchanges */
 	scan->fdw_private = lappend(lappend(lappend(scan->fdw_private, NIL), NIL), makeString(""));
-	if (outerPlan(plan) == (Plan *) scan)
-		scan->scan.plan.targetlist = without_values(scan->scan.plan.targetlist);
+	scan->scan.plan.targetlist = without_values(scan->scan.plan.targetlist,
+												outerPlan(plan) == (Plan *) scan);
 
 	/*
 	 * Conditions evaluated by the data node are not evaluated again, and asynchronous execution is

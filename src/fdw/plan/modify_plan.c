@@ -2,9 +2,9 @@
  * modify_plan.c - planning of statements that write foreign tables: which columns, which remote
  * statement.
  *
- * A row is found again by its remote ctid; on a server with nodes by its distribution key, too,
- * which determines the node of that ctid. modify_direct_plan.c plans writes that the data node can
- * do by itself in one statement.
+ * A row is found again by its remote tableoid and ctid; on a server with nodes by its distribution
+ * key, too, which determines the node, and which the node compares. modify_direct_plan.c plans
+ * writes that the data node can do by itself in one statement.
  */
 #include "postgres.h"
 
@@ -46,6 +46,8 @@ rdmaAddForeignUpdateTargets(PlannerInfo *root, Index rtindex, RangeTblEntry *tar
 	const RfDistribution *distribution = distribution_of(target_relation);
 
 	add_row_identity_var(root, var, rtindex, "ctid");
+	var = makeVar(rtindex, RF_ROW_TABLE, OIDOID, -1, InvalidOid, 0);
+	add_row_identity_var(root, var, rtindex, RF_TABLE_JUNK_NAME);
 	for (int i = 0; distribution != NULL && i < distribution->key_count; i++)
 	{
 		Form_pg_attribute att = TupleDescAttr(RelationGetDescr(target_relation),
@@ -180,7 +182,25 @@ rf_insert_sql(const RfRowWrite *write, bool do_nothing, List **retrieved_attrs)
 	return buf.data;
 }
 
-/* $1 is the row's ctid. */
+/* Parameters that say which row it is: ctid, tableoid, and the columns of its distribution key. */
+static int
+place_params(const RfRowWrite *write)
+{
+	return 2 + (write->distribution != NULL ? write->distribution->key_count : 0);
+}
+
+static void
+append_place(StringInfo buf, const RfRowWrite *write)
+{
+	appendStringInfoString(buf, " WHERE ctid = $1 AND tableoid = $2");
+	for (int i = 2; i < place_params(write); i++)
+		appendStringInfo(buf, " AND rdma.is_key(%s, $%d)",
+						 quote_identifier(rf_column_name(RelationGetRelid(write->rel),
+														 write->distribution->keys[i - 2])),
+						 i + 1);
+}
+
+/* The first parameters are place_params(). */
 static char *
 update_sql(const RfRowWrite *write, List **retrieved_attrs)
 {
@@ -188,7 +208,7 @@ update_sql(const RfRowWrite *write, List **retrieved_attrs)
 	List	   *target_attrs = write->target_attrs;
 	StringInfoData buf;
 	ListCell   *lc;
-	int			param = 1;
+	int			param = place_params(write);
 
 	initStringInfo(&buf);
 	appendStringInfo(&buf, "UPDATE %s SET ", rf_remote_relation_name(write->opts));
@@ -201,7 +221,7 @@ update_sql(const RfRowWrite *write, List **retrieved_attrs)
 		else
 			appendStringInfo(&buf, "$%d", ++param);
 	}
-	appendStringInfoString(&buf, " WHERE ctid = $1");
+	append_place(&buf, write);
 	rf_append_returning(&buf, rel, write->rti,
 						rel->trigdesc && rel->trigdesc->trig_update_after_row, write->check_options,
 						write->returning, retrieved_attrs);
@@ -215,7 +235,8 @@ delete_sql(const RfRowWrite *write, List **retrieved_attrs)
 	StringInfoData buf;
 
 	initStringInfo(&buf);
-	appendStringInfo(&buf, "DELETE FROM %s WHERE ctid = $1", rf_remote_relation_name(write->opts));
+	appendStringInfo(&buf, "DELETE FROM %s", rf_remote_relation_name(write->opts));
+	append_place(&buf, write);
 	rf_append_returning(&buf, rel, write->rti,
 						rel->trigdesc && rel->trigdesc->trig_delete_after_row, NIL,
 						write->returning, retrieved_attrs);
@@ -261,7 +282,7 @@ rf_assigns_key(PlannerInfo *root, Index rti, const RfDistribution *distribution)
 static List *
 move_sql(const RfRowWrite *write)
 {
-	RfRowWrite	insert = {write->rel, write->opts, write->rti};
+	RfRowWrite	insert = {write->rel, write->opts, write->rti, .distribution = write->distribution};
 	List	   *retrieved = NIL;
 
 	if (write->returning || write->check_options ||
@@ -288,11 +309,12 @@ rdmaPlanForeignModify(PlannerInfo *root, ModifyTable *plan, Index resultRelation
 	RfRowWrite	write = {rel, &opts, resultRelation};
 	List	   *retrieved_attrs = NIL;
 	bool		do_nothing = false;
-	const RfDistribution *distribution;
 	List	   *move = NIL;
 	char	   *sql = NULL;
 
 	rf_table_options(table, GetForeignServer(table->serverid), &opts);
+	write.distribution = distribution_of(rel);
+	check_distributed_write(rel, plan->operation, write.distribution);
 	if (plan->withCheckOptionLists)
 		write.check_options = (List *) list_nth(plan->withCheckOptionLists, subplan_index);
 	if (plan->returningLists)
@@ -322,10 +344,8 @@ rdmaPlanForeignModify(PlannerInfo *root, ModifyTable *plan, Index resultRelation
 		default:
 			elog(ERROR, "unexpected operation: %d", (int) plan->operation);
 	}
-	distribution = distribution_of(rel);
-	check_distributed_write(rel, plan->operation, distribution);
 	/* of values that a trigger assigns, execution finds out */
-	if (plan->operation == CMD_UPDATE && rf_assigns_key(root, resultRelation, distribution))
+	if (plan->operation == CMD_UPDATE && rf_assigns_key(root, resultRelation, write.distribution))
 		move = move_sql(&write);
 	table_close(rel, NoLock);
 

@@ -45,13 +45,14 @@ extern bool rf_row_is_wanted(PlannerInfo *root, Index relid);
 
 /*
  * Rows that are locked when they are returned (late_locks.c): finds the tables concerned, in all
- * parts of a query that is not planned yet. rf_identify_locked_rows: LockRows gets (ctid,
- * RF_ROW_TABLE, RF_ROW_PART) of the relation's rows, if it is such a table. Call it before its
+ * parts of a query that is not planned yet. rf_identify_rows: LockRows gets (ctid, RF_ROW_TABLE,
+ * RF_ROW_PART) of the relation's rows, if it is such a table. An ERROR if the query itself reads
+ * what these columns stand for, there and in tables that are written. Call it before the relation's
  * columns are looked at.
  */
 extern void rf_mark_late_locks(Query *query);
 extern bool rf_is_locked_late(PlannerInfo *root, RelOptInfo *rel);
-extern void rf_identify_locked_rows(PlannerInfo *root, RelOptInfo *rel);
+extern void rf_identify_rows(PlannerInfo *root, RelOptInfo *rel);
 
 /*
  * UPDATE or DELETE writes the relation: they look for rows by ctid, so these must stay where they
@@ -412,6 +413,7 @@ typedef struct RfRowWrite
 	List	   *check_options;
 	List	   *returning;
 	List	   *target_attrs;	/* written columns; not for DELETE */
+	const RfDistribution *distribution; /* NULL: its server has no nodes; not for INSERT */
 } RfRowWrite;
 
 /* The remote INSERT; *retrieved_attrs: the columns of its RETURNING, in order. */
@@ -424,6 +426,9 @@ extern void rf_append_returning(StringInfo buf, Relation rel, Index rti, bool wh
  * of foreign partitions, so an UPDATE may leave a row in a partition where no query finds it.
  */
 extern bool rf_writes_partition_key(Relation rel, List *target_attrs);
+
+/* Name of the junk column that holds the remote table of a row to be written. */
+#define RF_TABLE_JUNK_NAME	"rdma_table"
 
 /*
  * Name of the junk column that holds a distribution key of a row to be written. One statement may

@@ -29,9 +29,8 @@ typedef enum RfScanPrivateIndex
 
 	/*
 	 * IntList: for every remote output column, in order, the attribute number here that it fills
-	 * (ctid is SelfItemPointerAttributeNumber; the remote tableoid is TableOidAttributeNumber,
-	 * which fills RF_ROW_TABLE). Attributes not listed are NULL. An empty list means rows without
-	 * columns: only their number matters.
+	 * (ctid is SelfItemPointerAttributeNumber, the remote tableoid RF_ROW_TABLE). Attributes not
+	 * listed are NULL. An empty list means rows without columns: only their number matters.
 	 */
 	RF_SCAN_ATTRS,
 	/* OidList: type of each remote parameter; the data node gets their names */
@@ -144,14 +143,6 @@ typedef enum RfScanComputeIndex
 	/* String: for nodes that store none: the statement without the queries of these exchanges */
 	RF_COMPUTE_JOIN_SQL
 } RfScanComputeIndex;
-
-/*
- * Columns of a row that is locked when it is returned (late_locks.c), for which system columns
- * without a meaning for remote rows are used: the OID of the table on the node, and the number of
- * the scan's part that it came from.
- */
-#define RF_ROW_TABLE	MaxTransactionIdAttributeNumber
-#define RF_ROW_PART		MinCommandIdAttributeNumber
 
 /* Readers of the list, so that only this file depends on its layout. */
 static inline const char *

@@ -191,7 +191,6 @@ rf_relinfo_build(PlannerInfo *root, RelOptInfo *baserel, Oid foreigntableid)
 						   &info->remote_conds, &info->local_conds);
 
 	pull_varattnos((Node *) baserel->reltarget->exprs, baserel->relid, &info->attrs_used);
-	info->finds_table = rf_is_locked_late(root, baserel);
 	if (info->nodes != NIL && !rf_row_is_wanted(root, baserel->relid))
 		info->attrs_used = bms_del_member(info->attrs_used, 0 - FirstLowInvalidHeapAttributeNumber);
 	foreach(lc, info->local_conds)
@@ -200,6 +199,10 @@ rf_relinfo_build(PlannerInfo *root, RelOptInfo *baserel, Oid foreigntableid)
 
 		pull_varattnos((Node *) rinfo->clause, baserel->relid, &info->attrs_used);
 	}
+	/* elsewhere it is the query's xmax */
+	if (!rf_is_written(root, baserel->relid) && !rf_is_locked_late(root, baserel))
+		info->attrs_used = bms_del_member(info->attrs_used,
+										  RF_ROW_TABLE - FirstLowInvalidHeapAttributeNumber);
 
 	info->local_conds_sel = clauselist_selectivity(root, info->local_conds, baserel->relid,
 												   JOIN_INNER, NULL);

@@ -44,7 +44,7 @@ rdmaGetForeignRelSize(PlannerInfo *root, RelOptInfo *baserel, Oid foreigntableid
 {
 	RfRelInfo  *info;
 
-	rf_identify_locked_rows(root, baserel);
+	rf_identify_rows(root, baserel);
 	info = rf_relinfo_build(root, baserel, foreigntableid);
 	if (info->opts.use_remote_estimate)
 	{

@@ -73,8 +73,8 @@ SELECT rdma.lock_row('acc.hidden', 'acc.hidden'::regclass, '(0,1)', false);
 SELECT rdma.lock_row('acc.hidden', 'acc.hidden'::regclass, '(0,2)', false);
 SELECT rdma.lock_row('acc.hidden', 'acc.hidden'::regclass, '(0,3)', false);
 -- and for who may read and write it, where it does not exist or is hidden there is none
-SELECT rdma.lock_version('acc.hidden', 'acc.hidden'::regclass, '(0,1)', 'update', 'block'), rdma.locked_place(), rdma.locked_table()::regclass;
-SELECT rdma.lock_version('acc.hidden', 'acc.hidden'::regclass, '(0,2)', 'update', 'block'), rdma.locked_place(), rdma.locked_table()::regclass;
+SELECT rdma.lock_version('acc.hidden', 'acc.hidden'::regclass, '(0,1)', 'update', 'block'), rdma.locked_place();
+SELECT rdma.lock_version('acc.hidden', 'acc.hidden'::regclass, '(0,2)', 'update', 'block'), rdma.locked_place();
 SELECT rdma.lock_version('acc.hidden', 'acc.hidden'::regclass, '(9,1)', 'share', 'nowait');
 SELECT rdma.lock_version('acc.hidden', 'pg_authid'::regclass, '(0,1)', 'update', 'block');
 SELECT rdma.lock_version('acc.hidden', 'acc.hidden'::regclass, '(0,1)', 'forever', 'block');

@@ -2537,11 +2537,6 @@ RETURNS tid
 AS 'MODULE_PATHNAME', 'rdma_locked_place' LANGUAGE C STABLE STRICT PARALLEL UNSAFE;
 COMMENT ON FUNCTION rdma.locked_place() IS 'internal: where the row is that rdma.lock_version has locked last';
 
-CREATE FUNCTION rdma.locked_table()
-RETURNS oid
-AS 'MODULE_PATHNAME', 'rdma_locked_table' LANGUAGE C STABLE STRICT PARALLEL UNSAFE;
-COMMENT ON FUNCTION rdma.locked_table() IS 'internal: and in which table';
-
 -- Snapshots of several nodes, while other coordinators commit there
 
 CREATE FUNCTION rdma.other_parts_age(coordinator bigint)

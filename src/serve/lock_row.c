@@ -54,10 +54,8 @@ PG_FUNCTION_INFO_V1(rdma_lock_row);
 PG_FUNCTION_INFO_V1(rdma_is_key);
 PG_FUNCTION_INFO_V1(rdma_lock_version);
 PG_FUNCTION_INFO_V1(rdma_locked_place);
-PG_FUNCTION_INFO_V1(rdma_locked_table);
 
-/* The row that rdma.lock_version() has locked last; InvalidOid: none. */
-static Oid	locked_table = InvalidOid;
+/* The row that rdma.lock_version() has locked last; not valid: it has locked none. */
 static ItemPointerData locked_place;
 
 /* One of the tables that have the rows */
@@ -371,7 +369,7 @@ rdma_lock_version(PG_FUNCTION_ARGS)
 	TM_FailureData failure;
 	List	   *inheritors = NIL;
 
-	locked_table = InvalidOid;
+	ItemPointerSetInvalid(&locked_place);
 	check_reader(relid);
 	rel = open_member(relid, PG_GETARG_OID(1), &inheritors);
 	if (rel->rd_rel->relkind != RELKIND_RELATION)
@@ -392,13 +390,10 @@ rdma_lock_version(PG_FUNCTION_ARGS)
 								   TUPLE_LOCK_FLAG_FIND_LAST_VERSION,
 								   &failure),
 				  rel))
-	{
-		locked_table = RelationGetRelid(rel);
 		locked_place = slot->tts_tid;
-	}
 	ExecDropSingleTupleTableSlot(slot);
 	table_close(rel, NoLock);
-	PG_RETURN_BOOL(OidIsValid(locked_table));
+	PG_RETURN_BOOL(ItemPointerIsValid(&locked_place));
 }
 
 Datum
@@ -406,17 +401,9 @@ rdma_locked_place(PG_FUNCTION_ARGS)
 {
 	ItemPointer place;
 
-	if (!OidIsValid(locked_table))
+	if (!ItemPointerIsValid(&locked_place))
 		PG_RETURN_NULL();
 	place = palloc(sizeof(ItemPointerData));
 	*place = locked_place;
 	PG_RETURN_POINTER(place);
-}
-
-Datum
-rdma_locked_table(PG_FUNCTION_ARGS)
-{
-	if (!OidIsValid(locked_table))
-		PG_RETURN_NULL();
-	PG_RETURN_OID(locked_table);
 }

@@ -65,8 +65,7 @@ row_sql(Relation rel, const RfTableOptions *opts, const char *locking, List **at
 	/* the same lock again: policies and rights are those of the query */
 	appendStringInfo(
 					 &sql,
-					 "ctid FROM %s WHERE ctid = rdma.locked_place() AND tableoid = "
-					 "rdma.locked_table() %s",
+					 "ctid FROM %s WHERE ctid = rdma.locked_place() AND tableoid = $1 %s",
 					 rf_remote_relation_name(opts), locking);
 	return sql.data;
 }
@@ -118,13 +117,13 @@ lock(RowLocks *locks, ExecRowMark *erm, int part, Oid table, Datum ctid)
 		MemoryContext caller = MemoryContextSwitchTo(scan->context);
 
 		locks->commands[part] = rf_command_create(rf_scan_part_session(&scan->parts[part]),
-												  locks->sql, 0, true);
+												  locks->sql, 1, true);
 		rf_command_in_statement(locks->commands[part], scan->statement);
 		MemoryContextSwitchTo(caller);
 	}
-	values[0] = DatumGetCString(DirectFunctionCall1(tidout, ctid));
-	values[1] = psprintf("%u", table);
-	before = psprintf("SELECT rdma.lock_version(%s, $2, $1, '%s', '%s')", locks->relation,
+	values[0] = psprintf("%u", table);
+	values[1] = DatumGetCString(DirectFunctionCall1(tidout, ctid));
+	before = psprintf("SELECT rdma.lock_version(%s, $1, $2, '%s', '%s')", locks->relation,
 					  strength_name(erm->strength), waiting_name(erm->waitPolicy));
 	rf_command_precede(locks->commands[part], before, 2);
 	result = rf_command_execute(locks->commands[part], values);

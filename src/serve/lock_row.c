@@ -255,8 +255,8 @@ rdma_lock_row(PG_FUNCTION_ARGS)
 }
 
 /*
- * Is a column of the row that is about to be written the one that the writer has read? NULL is
- * equal to NULL.
+ * True: a column of the row that is about to be written has the value that the writer has read.
+ * Otherwise an ERROR. NULL is equal to NULL.
  */
 Datum
 rdma_is_key(PG_FUNCTION_ARGS)

@@ -152,8 +152,8 @@ require_column(RelOptInfo *rel, AttrNumber attno, Oid type)
 }
 
 /*
- * Does the query read the column? What it asks for to find a row again is in no condition, and has
- * another type.
+ * True: the query itself reads the column. The column by which a row is found again is in no
+ * condition, and has another type.
  */
 static bool
 is_read(RelOptInfo *rel, AttrNumber attno)

@@ -74,7 +74,7 @@ UPDATE t SET x = 2 WHERE id > 2000;
 UPDATE r SET r = r || '+';
 SELECT spread(), all_right();
 -- the database is free to become a node again, once its copies are gone
-SELECT rdma.ask_node('drn1', format('SELECT count(*) FROM rdma.membership m WHERE m.set_id = %L', set_id)) FROM rdma.placement WHERE server = 'drn';
+SELECT rdma.ask_node('drn1', format('SELECT count(*) FROM rdma.membership m WHERE m.set_id = %L', set_id), NULL::text) FROM rdma.placement WHERE server = 'drn';
 SELECT said($$SELECT rdma.add_node('drn', 'drn1')$$);
 SELECT count(*) FROM rdma.run_on('drn1', 'DROP TABLE drn.r');
 SELECT rdma.add_node('drn', 'drn1');

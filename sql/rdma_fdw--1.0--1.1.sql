@@ -115,11 +115,8 @@ RETURNS SETOF jsonb
 LANGUAGE plpgsql VOLATILE STRICT PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp
 AS $function$
-DECLARE
-  answer text;
 BEGIN
-  SELECT r.answer INTO STRICT answer FROM rdma.run_on(node, format('SELECT jsonb_agg(key) FROM rdma.foreign_keys(%L::regclass[])', relations)) r;
-  RETURN QUERY SELECT value FROM jsonb_array_elements(answer::jsonb);
+  RETURN QUERY SELECT value FROM jsonb_array_elements(rdma.ask_node(node, format('SELECT jsonb_agg(key) FROM rdma.foreign_keys(%L::regclass[])', relations), '[{}]'::jsonb));
 END $function$;
 COMMENT ON FUNCTION rdma.node_foreign_keys(name, text[]) IS 'internal: the foreign keys of these tables of a node, and those that refer to them';
 
@@ -804,7 +801,7 @@ BEGIN
       -- ('{0,1,...}'::smallint[])[rdma.hash_node(840, id) + 1] = 1, or rdma.hash_node(2, id) = 1
       own := (regexp_match(said, ' = ([0-9]{1,5})\)+(?: NOT VALID)?$'))[1]::integer;
       count := (regexp_match(said, 'hash_node\(([0-9]{1,5}), '))[1]::integer;
-      map := ('{' || (regexp_match(said, '^CHECK \(+''\{([0-9]{1,5}(?:,[0-9]{1,5})*)\}''::smallint\[\]'))[1] || '}')::smallint[];
+      map := ('{' || (regexp_match(said, '^CHECK \(+''\{([0-9]{1,4}(?:,[0-9]{1,4})*)\}''::smallint\[\]'))[1] || '}')::smallint[];
       IF map IS NULL AND count > 0 AND part.buckets % count = 0 THEN
         map := ARRAY(SELECT (b % count)::smallint FROM generate_series(0, part.buckets - 1) b);
       END IF;
@@ -896,21 +893,20 @@ SET search_path = pg_catalog, pg_temp
 AS $function$
 DECLARE
   part record;
-  answer text;
-  first_answer text;
+  answer numeric[];
+  first_answer numeric[];
 BEGIN
   FOR part IN SELECT * FROM rdma.placement_conditions(tab) LOOP
     node := part.node;
     IF part.replicated THEN
-      SELECT r.answer INTO answer FROM rdma.run_on(part.node, format('SELECT concat_ws('','', count(*), sum(hashtextextended(t::text, 0))) FROM %s t', part.relation)) r;
+      answer := rdma.ask_node(part.node, format('SELECT ARRAY[count(*), sum(hashtextextended(t::text, 0))] FROM %s t', part.relation), NULL::numeric[]);
       first_answer := coalesce(first_answer, answer);
       differs := answer <> first_answer;
     ELSE
-      SELECT r.answer INTO answer FROM rdma.run_on(part.node, format('SELECT concat_ws('','', count(*), count(*) FILTER (WHERE NOT (%s))) FROM %s',
-        coalesce(part.condition, 'true'), part.relation)) r;
-      misplaced := CASE WHEN part.condition IS NOT NULL THEN split_part(answer, ',', 2)::bigint END;
+      answer := rdma.ask_node(part.node, format('SELECT ARRAY[count(*), count(*) FILTER (WHERE NOT (%s))] FROM %s', coalesce(part.condition, 'true'), part.relation), NULL::bigint[]);
+      misplaced := CASE WHEN part.condition IS NOT NULL THEN answer[2]::bigint END;
     END IF;
-    rows := split_part(answer, ',', 1)::bigint;
+    rows := answer[1]::bigint;
     RETURN NEXT;
   END LOOP;
 END $function$;
@@ -970,13 +966,13 @@ BEGIN
       LATERAL (SELECT max(option_value) FILTER (WHERE option_name = 'schema_name') AS schema_name, max(option_value) FILTER (WHERE option_name = 'table_name') AS table_name FROM pg_options_to_table(f.ftoptions)) o
     WHERE s.srvname = server;
   FOR part IN SELECT n.node FROM rdma.nodes(server) n WHERE columns IS NOT NULL ORDER BY n.place LOOP
-    SELECT r.answer::jsonb INTO answer FROM rdma.run_on(part.node, format($query$
+    answer := rdma.ask_node(part.node, format($query$
       SELECT jsonb_build_object('missing', string_agg(DISTINCT concat_ws(' ', CASE WHEN r.oid IS NULL THEN 'table of' ELSE 'column ' || quote_ident(e.col) || ' of' END, e.tab), ', ') FILTER (WHERE a.attnum IS NULL),
           'types', string_agg(format('%%s.%%I is %%s, not %%s', e.tab, e.col, format_type(t.oid, NULL), e.here), ', ' ORDER BY e.tab, e.col) FILTER (WHERE (t.typname, tn.nspname) <> (e.type, e.type_schema)))
         FROM jsonb_to_recordset(%L) e(tab text, schema name, name name, col name, here text, type name, type_schema name)
           LEFT JOIN (pg_class r JOIN pg_namespace n ON n.oid = r.relnamespace) ON n.nspname = e.schema AND r.relname = e.name
           LEFT JOIN pg_attribute a ON a.attrelid = r.oid AND a.attname = e.col AND a.attnum > 0 AND NOT a.attisdropped LEFT JOIN (pg_type t JOIN pg_namespace tn ON tn.oid = t.typnamespace) ON t.oid = a.atttypid
-      $query$, columns)) r;
+      $query$, columns), '{}'::jsonb);
     missing := concat_ws('; ', missing, format('%s has no ', part.node) || (answer->>'missing'));
     types := concat_ws('; ', types, format('on %s ', part.node) || (answer->>'types'));
   END LOOP;
@@ -1223,7 +1219,7 @@ AS $function$
 DECLARE
   part record;
   map smallint[];
-  answer text[];
+  answer bigint[];
   nodes name[];
   counts bigint[];
   sizes bigint[];
@@ -1233,12 +1229,11 @@ BEGIN
   SELECT rdma.buckets(s.srvname) INTO map FROM pg_foreign_table f JOIN pg_foreign_server s ON s.oid = f.ftserver WHERE f.ftrelid = tab;
   FOR part IN SELECT * FROM rdma.placement_conditions(tab) c ORDER BY c.place LOOP
     -- a partitioned table there has no rows and no size of its own
-    SELECT string_to_array(r.answer, ',', '') INTO answer FROM rdma.run_on(part.node, format(
-      $$SELECT concat(sum(nullif(reltuples, -1))::bigint, ',', sum(pg_total_relation_size(oid))) FROM pg_catalog.pg_class
-        WHERE relkind NOT IN ('p', 'I') AND oid IN (SELECT %1$L::regclass UNION SELECT relid FROM pg_catalog.pg_partition_tree(%1$L::regclass))$$, part.relation)) r;
+    answer := rdma.ask_node(part.node, format($$SELECT ARRAY[sum(nullif(reltuples, -1))::bigint, sum(pg_total_relation_size(oid))::bigint] FROM pg_catalog.pg_class
+        WHERE relkind NOT IN ('p', 'I') AND oid IN (SELECT %1$L::regclass UNION SELECT relid FROM pg_catalog.pg_partition_tree(%1$L::regclass))$$, part.relation), NULL::bigint[]);
     nodes := nodes || part.node;
-    counts := counts || answer[1]::bigint;
-    sizes := sizes || answer[2]::bigint;
+    counts := counts || answer[1];
+    sizes := sizes || answer[2];
     shares := shares || CASE WHEN part.condition IS NOT NULL THEN (SELECT count(*)::integer FROM unnest(map) b WHERE b = part.place) END;
   END LOOP;
   SELECT avg(c) INTO average FROM unnest(counts) c;
@@ -1556,7 +1551,7 @@ BEGIN
   EXECUTE format('ALTER FOREIGN TABLE %s RENAME TO %I', tab, moving);
   PERFORM rdma.run_on(old.srvname, format('LOCK TABLE %s IN ACCESS EXCLUSIVE MODE', remote));
   -- the table and its partitions, parents first
-  there := rdma.ask_node(node, format('SELECT rdma.table_description(%L)', remote))::jsonb;
+  there := rdma.ask_node(node, format('SELECT rdma.table_description(%L)', remote), '[{}]'::jsonb);
   SELECT string_agg(format('%s on server "%s"', m->>'name', node), ', ') AS names INTO part FROM jsonb_array_elements(there) m WHERE m->>'kind' NOT IN ('r', 'p');
   IF part.names IS NOT NULL THEN
     RAISE EXCEPTION '% is neither an ordinary nor a partitioned table', part.names USING ERRCODE = 'wrong_object_type';
@@ -1868,18 +1863,36 @@ COMMENT ON COLUMN rdma.stat_moves.total_bytes IS 'bytes of them, and of this mov
 COMMENT ON COLUMN rdma.stat_moves.buckets_left IS 'buckets that were still to be moved when this move was chosen; NULL: the command is one move';
 GRANT SELECT ON rdma.stat_moves TO PUBLIC;
 
-CREATE FUNCTION rdma.ask_node(node name, question text)
-RETURNS text
+CREATE FUNCTION rdma.ask_node(node name, question text, kind anyelement)
+RETURNS anyelement
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp
 AS $function$
 DECLARE
-  result text;
+  said text;
+  result kind%TYPE;
+  problem text;
 BEGIN
-  SELECT r.answer INTO STRICT result FROM rdma.run_on(node, question) r;
+  SELECT r.answer INTO STRICT said FROM rdma.run_on(node, question) r;
+  -- nothing is asked in here, so the node gets no savepoint
+  BEGIN
+    result := said;
+    IF pg_typeof(kind) = 'jsonb'::regtype THEN
+      IF jsonb_typeof(said::jsonb) <> jsonb_typeof(kind::text::jsonb) THEN
+        problem := format('It is a JSON %s.', jsonb_typeof(said::jsonb));
+      ELSIF kind::text::jsonb->0 IS NOT NULL THEN
+        SELECT format('It has a JSON %s in an array.', jsonb_typeof(e)) INTO problem FROM jsonb_array_elements(said::jsonb) e WHERE jsonb_typeof(e) <> jsonb_typeof(kind::text::jsonb->0) LIMIT 1;
+      END IF;
+    END IF;
+  EXCEPTION WHEN data_exception THEN
+    problem := SQLERRM;
+  END;
+  IF problem IS NOT NULL THEN
+    RAISE EXCEPTION 'server "%" answered a question of rdma_fdw with something else', node USING ERRCODE = 'protocol_violation', DETAIL = problem, HINT = format('It was asked: %s', question);
+  END IF;
   RETURN result;
 END $function$;
-COMMENT ON FUNCTION rdma.ask_node(name, text) IS 'internal: the single answer of an ordinary server';
+COMMENT ON FUNCTION rdma.ask_node(name, text, anyelement) IS 'internal: the single answer of an ordinary server, as a value of a type; JSON is of the kinds of a sample, up to what is in an outer array';
 
 -- Here or on a node: what its like on another node is created with. Defaults stay on the coordinator.
 CREATE FUNCTION rdma.table_statements(tab regclass)
@@ -1970,16 +1983,16 @@ LANGUAGE plpgsql VOLATILE STRICT PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp
 AS $function$
 DECLARE
-  there json;
+  there jsonb;
   definition text;
 BEGIN
   there := rdma.ask_node(node, format($sql$
-    SELECT json_build_object('schema', n.nspname, 'name', c.relname,
-        'columns', json_agg(json_build_object('name', a.attname, 'type', format_type(a.atttypid, a.atttypmod), 'generated', a.attgenerated <> '') ORDER BY a.attnum))
+    SELECT jsonb_build_object('schema', n.nspname, 'name', c.relname,
+        'columns', jsonb_agg(jsonb_build_object('name', a.attname, 'type', format_type(a.atttypid, a.atttypmod), 'generated', a.attgenerated <> '') ORDER BY a.attnum))
       FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace JOIN pg_attribute a ON a.attrelid = c.oid
-      WHERE c.oid = %L::regclass AND a.attnum > 0 AND NOT a.attisdropped AND (%L OR a.attgenerated = '') GROUP BY n.nspname, c.relname $sql$, relation, generated))::json;
+      WHERE c.oid = %L::regclass AND a.attnum > 0 AND NOT a.attisdropped AND (%L OR a.attgenerated = '') GROUP BY n.nspname, c.relname $sql$, relation, generated), '{}'::jsonb);
   SELECT string_agg(format('%I %s', d->>'name', rdma.known_type(d->>'type')), ', ' ORDER BY place), string_agg(quote_ident(d->>'name'), ', ' ORDER BY place) FILTER (WHERE NOT (d->>'generated')::boolean)
-    INTO definition, columns FROM json_array_elements(there->'columns') WITH ORDINALITY e(d, place);
+    INTO definition, columns FROM jsonb_array_elements(there->'columns') WITH ORDINALITY e(d, place);
   tab := format('pg_temp.%I', 'rdma ' || md5(node || ' ' || relation));
   EXECUTE format('CREATE FOREIGN TABLE %s (%s) SERVER %I OPTIONS (schema_name %L, table_name %L)', tab, definition, node, there->>'schema', there->>'name');
 END $function$;
@@ -2035,15 +2048,15 @@ BEGIN
   nodes := ARRAY(SELECT n.node FROM rdma.nodes(server) n ORDER BY n.place);
   FOR tab IN SELECT f.ftrelid FROM pg_foreign_table f JOIN pg_foreign_server s ON s.oid = f.ftserver WHERE s.srvname = server ORDER BY f.ftrelid LOOP
     SELECT * INTO part FROM rdma.placement_conditions(tab) WHERE place = 0;
-    IF rdma.ask_node(node, format('SELECT to_regclass(%L) IS NOT NULL', part.relation)) = 't' THEN
-      IF rdma.ask_node(node, format('SELECT EXISTS (SELECT FROM %s)', part.relation)) = 't' THEN
+    IF rdma.ask_node(node, format('SELECT to_regclass(%L) IS NOT NULL', part.relation), false) THEN
+      IF rdma.ask_node(node, format('SELECT EXISTS (SELECT FROM %s)', part.relation), false) THEN
         RAISE EXCEPTION 'table % on server "%" has rows', part.relation, node USING ERRCODE = 'object_not_in_prerequisite_state',
           HINT = 'Empty or drop it: rows come to the new node by rdma.rebalance.';
       END IF;
     ELSE
-      definition := rdma.ask_node(nodes[1], format('SELECT rdma.table_statements(%L) || rdma.index_statements(%L)', part.relation, part.relation))::text[];
-      FOR statement IN SELECT DISTINCT (parse_ident(name))[1] FROM unnest(rdma.ask_node(nodes[1], format('SELECT array_agg(name) FROM rdma.table_members(%L)', part.relation))::text[]) name LOOP
-        IF rdma.ask_node(node, format('SELECT to_regnamespace(%L) IS NULL', quote_ident(statement))) = 't' THEN
+      definition := rdma.ask_node(nodes[1], format('SELECT rdma.table_statements(%L) || rdma.index_statements(%L)', part.relation, part.relation), NULL::text[]);
+      FOR statement IN SELECT DISTINCT (parse_ident(name))[1] FROM unnest(rdma.ask_node(nodes[1], format('SELECT array_agg(name) FROM rdma.table_members(%L)', part.relation), NULL::text[])) name LOOP
+        IF rdma.ask_node(node, format('SELECT to_regnamespace(%L) IS NULL', quote_ident(statement)), false) THEN
           PERFORM rdma.run_on(node, format('CREATE SCHEMA %I', statement));
         END IF;
       END LOOP;
@@ -2132,7 +2145,7 @@ BEGIN
     SELECT c.*, f.ftrelid::regclass AS tab FROM pg_foreign_table f JOIN pg_foreign_server s ON s.oid = f.ftserver, LATERAL rdma.placement_conditions(f.ftrelid, buckets) c
       WHERE s.srvname = server AND c.condition IS NOT NULL AND c.node IN (source, target) ORDER BY f.ftrelid, c.node = source
   LOOP
-    IF rdma.ask_node(part.node, format($sql$SELECT EXISTS (SELECT FROM pg_constraint WHERE conrelid = %L::regclass AND conname = 'rdma_placement')$sql$, part.relation)) <> 't' THEN
+    IF rdma.ask_node(part.node, format($sql$SELECT EXISTS (SELECT FROM pg_constraint WHERE conrelid = %L::regclass AND conname = 'rdma_placement')$sql$, part.relation), false) IS NOT TRUE THEN
       RAISE EXCEPTION 'rows of table % are not known to lie where its option "distributed_by" says', part.tab USING ERRCODE = 'object_not_in_prerequisite_state',
         HINT = format('SELECT rdma.protect_table(%L)', part.tab);
     END IF;
@@ -2142,7 +2155,7 @@ BEGIN
     FOR there IN
       SELECT format('%I.%I', m->>0, m->>1) AS name, m->2 AS triggers FROM jsonb_array_elements(rdma.ask_node(part.node, format($sql$SELECT jsonb_agg(jsonb_build_array(n.nspname, c.relname,
           (SELECT jsonb_agg(jsonb_build_array(tgname, tgenabled)) FROM pg_trigger WHERE tgrelid = m.oid AND NOT tgisinternal AND tgenabled <> 'D')))
-        FROM rdma.table_members(%L) m JOIN pg_class c ON c.oid = m.oid JOIN pg_namespace n ON n.oid = c.relnamespace$sql$, part.relation))::jsonb) m
+        FROM rdma.table_members(%L) m JOIN pg_class c ON c.oid = m.oid JOIN pg_namespace n ON n.oid = c.relnamespace$sql$, part.relation), '[[]]'::jsonb)) m
     LOOP
       undo := undo || ARRAY(SELECT jsonb_build_array(part.node, format('ALTER TABLE ONLY %s %s TRIGGER %I', there.name,
         CASE t->>1 WHEN 'A' THEN 'ENABLE ALWAYS' WHEN 'R' THEN 'ENABLE REPLICA' ELSE 'ENABLE' END, t->>0)) FROM jsonb_array_elements(nullif(there.triggers, 'null')) t);
@@ -2160,10 +2173,10 @@ BEGIN
           SELECT t::regclass::oid, number, 0 FROM unnest(%L::text[]) WITH ORDINALITY u(t, number)
           UNION SELECT c.conrelid, o.number, r.depth + 1 FROM r JOIN pg_constraint c ON c.confrelid = r.relation AND c.contype = 'f' AND c.conrelid <> c.confrelid
             JOIN unnest(%L::text[]) WITH ORDINALITY o(t, number) ON o.t::regclass = c.conrelid WHERE r.depth < 64)
-        SELECT array_agg(depth ORDER BY number) FROM (SELECT number, max(depth) AS depth FROM r GROUP BY number) d$sql$, relations, relations))::integer[])
-        WITH ORDINALITY r(relation, condition, depth, number), LATERAL (SELECT r.depth) a;
+        SELECT array_agg(depth ORDER BY number) FROM (SELECT number, max(depth) AS depth FROM r GROUP BY number) d$sql$, relations, relations), NULL::integer[]))
+        WITH ORDINALITY r(relation, condition, depth, number), LATERAL (SELECT r.depth) a WHERE r.relation IS NOT NULL;
     -- what refers to a row that goes must go with it, or ON DELETE would take rows that stay
-    members := rdma.ask_node(source, format('SELECT array_agg(m.name) FROM unnest(%L::regclass[]) t, rdma.table_members(t) m', relations))::text[];
+    members := rdma.ask_node(source, format('SELECT array_agg(m.name) FROM unnest(%L::regclass[]) t, rdma.table_members(t) m', relations), NULL::text[]);
     FOR key IN SELECT k FROM rdma.node_foreign_keys(source, members) k WHERE k->>'on_delete' IN ('c', 'n', 'd') AND format('%I.%I', k->'other_table'->>0, k->'other_table'->>1) = ANY (members) LOOP
       IF rdma.foreign_key_problem(server, key, false) IS NOT NULL THEN
         RAISE EXCEPTION 'rows of table %.% cannot be moved', quote_ident(key->'other_table'->>0), quote_ident(key->'other_table'->>1) USING ERRCODE = 'object_not_in_prerequisite_state',
@@ -2178,7 +2191,7 @@ BEGIN
     END LOOP;
   END IF;
   PERFORM rdma.note_phase('preparing', NULL, (share * rdma.ask_node(source,
-    format('SELECT sum(reltuples) FROM pg_class WHERE oid = ANY (%L::regclass[]) HAVING min(reltuples) >= 0', relations))::double precision)::bigint);
+    format('SELECT sum(reltuples)::bigint FROM pg_class WHERE oid = ANY (%L::regclass[]) HAVING min(reltuples) >= 0', relations), NULL::bigint))::bigint);
   -- those that form a circle hold when all is done, if they are deferrable
   PERFORM rdma.run_on(n, 'SET CONSTRAINTS ALL DEFERRED') FROM unnest(ARRAY[source, target]) n;
   FOR i IN 1 .. coalesce(cardinality(relations), 0) LOOP
@@ -2256,7 +2269,7 @@ DECLARE
 BEGIN
   IF most IS NULL THEN
     -- the first one: as if 10 MB moved in a second
-    SELECT rdma.ask_node(source, format('SELECT sum(pg_table_size(m.oid)) FROM unnest(%L::regclass[]) t, rdma.table_members(t) m', array_agg(c.relation)))::numeric INTO bytes
+    SELECT rdma.ask_node(source, format('SELECT sum(pg_table_size(m.oid)) FROM unnest(%L::regclass[]) t, rdma.table_members(t) m', array_agg(c.relation)), NULL::numeric) INTO bytes
       FROM pg_foreign_table f JOIN pg_foreign_server s ON s.oid = f.ftserver, LATERAL rdma.placement_conditions(f.ftrelid) c
       WHERE s.srvname = server AND c.condition IS NOT NULL AND c.node = source;
     RETURN greatest(1, least(1000, floor(goal * 10000.0 * (SELECT count(*) FROM unnest(rdma.buckets(server)) b JOIN rdma.nodes(server) n ON n.place = b WHERE n.node = source)
@@ -2358,7 +2371,7 @@ BEGIN
   END IF;
   FOR tab IN SELECT f.ftrelid FROM pg_foreign_table f JOIN pg_foreign_server s ON s.oid = f.ftserver WHERE s.srvname = server ORDER BY f.ftrelid LOOP
     SELECT * INTO part FROM rdma.placement_conditions(tab) WHERE place = removed;
-    IF NOT lost AND NOT part.replicated AND rdma.ask_node(node, format('SELECT EXISTS (SELECT FROM %s)', part.relation)) = 't' THEN
+    IF NOT lost AND NOT part.replicated AND rdma.ask_node(node, format('SELECT EXISTS (SELECT FROM %s)', part.relation), false) IS NOT FALSE THEN
       RAISE EXCEPTION 'node "%" of server "%" cannot be removed', node, server USING ERRCODE = 'object_in_use',
         DETAIL = format('It has rows of table %s.', tab), HINT = 'Rows that lie where no option "distributed_by" says do not move by themselves.';
     END IF;
@@ -2367,7 +2380,7 @@ BEGIN
   PERFORM rdma.change_placement(server, array_remove(nodes, node),
     ARRAY(SELECT u.b - (u.b > removed)::integer FROM unnest(buckets) WITH ORDINALITY u(b, number) ORDER BY u.number)::smallint[]);
   IF NOT lost THEN
-    PERFORM rdma.ask_node(node, format('SELECT rdma.join_set(%L, -1, 0, true)', (SELECT p.set_id FROM rdma.placement p WHERE p.server = remove_node.server)));
+    PERFORM rdma.ask_node(node, format('SELECT rdma.join_set(%L, -1, 0, true)', (SELECT p.set_id FROM rdma.placement p WHERE p.server = remove_node.server)), NULL::text);
   END IF;
   EXECUTE format('ALTER SERVER %I OPTIONS (SET nodes %L)', server, (SELECT string_agg(quote_ident(n), ', ') FROM unnest(array_remove(nodes, node)) n));
   PERFORM rdma.note_phase('committing');
@@ -2833,9 +2846,13 @@ BEGIN
     IF target.replicated THEN
       SELECT min(r.answer) INTO tag FROM rdma.run_on(target.server, head || format(part.arrays, VARIADIC columns) || tail) r;
     ELSE
-      tag := rdma.ask_node(nodes[place + 1], head || format(part.arrays, VARIADIC columns) || tail);
+      tag := rdma.ask_node(nodes[place + 1], head || format(part.arrays, VARIADIC columns) || tail, NULL::text);
     END IF;
-    total := total + split_part(tag, ' ', 3)::bigint;
+    place := coalesce((regexp_match(tag, '^INSERT 0 ([0-9]{1,9})$'))[1]::integer, -1);
+    IF place < 0 THEN
+      RAISE EXCEPTION 'server "%" answered a question of rdma_fdw with something else', target.server USING ERRCODE = 'protocol_violation', DETAIL = format('After INSERT it said "%s".', tag);
+    END IF;
+    total := total + place;
   END LOOP;
   RETURN total;
 END $function$;

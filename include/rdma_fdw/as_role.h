@@ -12,6 +12,12 @@
 
 #include "postgres.h"
 
+/*
+ * What our own statements are written for, here and in sessions on nodes. If it did not name
+ * pg_temp, that schema would come first for the names of tables and types.
+ */
+#define RF_SEARCH_PATH	"pg_catalog, pg_temp"
+
 /* Whose turn it was before. */
 typedef struct RfRole
 {

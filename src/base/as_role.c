@@ -69,7 +69,7 @@ rf_worker_settings(void)
 {
 	/* as autovacuum has them */
 	static const char *const settings[][2] = {
-		{"search_path", "pg_catalog, pg_temp"},
+		{"search_path", RF_SEARCH_PATH},
 		{"statement_timeout", "0"},
 		{"lock_timeout", "0"},
 		{"idle_in_transaction_session_timeout", "0"},

@@ -19,6 +19,7 @@
 #include "utils/typcache.h"
 #include "utils/xml.h"
 
+#include "rdma_fdw/as_role.h"
 #include "rdma_fdw/batch.h"
 
 static void
@@ -90,8 +91,8 @@ rf_neutral_settings(int depends)
 {
 	int			nestlevel = NewGUCNestLevel();
 
-	if ((depends & RF_TEXT_NAMES) && strcmp(namespace_search_path, "pg_catalog") != 0)
-		force_setting("search_path", "pg_catalog");
+	if ((depends & RF_TEXT_NAMES) && strcmp(namespace_search_path, RF_SEARCH_PATH) != 0)
+		force_setting("search_path", RF_SEARCH_PATH);
 	if (!standard_conforming_strings)
 		force_setting("standard_conforming_strings", "on");
 	if (quote_all_identifiers)

@@ -9,6 +9,7 @@
 #include "utils/builtins.h"
 #include "utils/memutils.h"
 
+#include "rdma_fdw/as_role.h"
 #include "rdma_fdw/compat.h"
 #include "rdma_fdw/guc.h"
 #include "shmem/peer_table.h"
@@ -269,7 +270,7 @@ rf_sessions_execute_bare(RfSession *const *sessions, int count, const char *path
 	PG_TRY();
 	{
 		run_queries(changed, changed_count,
-					"SELECT pg_catalog.set_config('search_path', 'pg_catalog', false)",
+					"SELECT pg_catalog.set_config('search_path', '" RF_SEARCH_PATH "', false)",
 					OUR_STATEMENT, set);
 	}
 	PG_CATCH();

@@ -33,6 +33,7 @@
 #ifndef RF_SESSION_H
 #define RF_SESSION_H
 
+#include "rdma_fdw/as_role.h"
 #include "rdma_fdw/reader.h"
 #include "rdma_fdw/remote.h"
 
@@ -541,7 +542,8 @@ extern void rf_credentials_check_session(RfSession *session, UserMapping *user);
  * rows out.
  */
 #define RF_PINNED_SETTINGS \
-	"(VALUES ('search_path', 'pg_catalog'), ('standard_conforming_strings', 'on'), ('timezone', 'UTC'), " \
+	"(VALUES ('search_path', '" RF_SEARCH_PATH "'), ('standard_conforming_strings', 'on'), " \
+	"('timezone', 'UTC'), " \
 	"('datestyle', 'ISO'), ('intervalstyle', 'postgres'), ('extra_float_digits', '1'), ('bytea_output', 'hex'), " \
 	"('xmloption', 'content'), ('array_nulls', 'on'), ('lc_monetary', 'C'), ('transform_null_equals', 'off'), " \
 	"('gin_fuzzy_search_limit', '0')) AS s(name, value)"

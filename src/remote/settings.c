@@ -20,6 +20,7 @@
 #include "utils/builtins.h"
 #include "utils/memutils.h"
 
+#include "rdma_fdw/as_role.h"
 #include "rdma_fdw/compat.h"
 #include "rdma_fdw/sql_text.h"
 #include "placement.h"
@@ -226,7 +227,7 @@ rf_session_set_search_path(RfSession *session, const char *path)
 {
 	bool		local = path != NULL || session->shared;
 	char	   *sql = psprintf("SELECT pg_catalog.set_config('search_path', %s, %s)",
-							   path != NULL ? quote_literal_cstr(path) : "'pg_catalog'",
+							   path != NULL ? quote_literal_cstr(path) : "'" RF_SEARCH_PATH "'",
 							   local ? "true" : "false");
 
 	PQclear(rf_session_query(session, sql));

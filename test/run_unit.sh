@@ -13,7 +13,8 @@
 # test/static/rooms.pl looks at how folders and files use each other: the test "rooms" of unit. test/static/comments.pl looks for
 # files and functions that comments name: the test "comments". test/static/house.pl measures how simple the tree is: the test
 # "house". test/static/sql_text.pl looks for answers of other servers that become a part of statements: "sql_text", and its own
-# test "sql_text_cases".
+# test "sql_text_cases". test/static/questions.pl compares the statements that are sent to other servers with those that test/lying
+# knows: "questions".
 #
 #   TESTS="a b"   only these          CC, CLANG   compilers
 set -uo pipefail
@@ -172,6 +173,7 @@ static_check comments "comments name what is not there" test/static/comments.pl 
 static_check house "the tree is less simple than test/static/house.txt allows" test/static/house.pl "$RF_SOURCE" || exit 0
 static_check sql_text_cases "the test sql_text does not find what it is for" test/static/sql_text_cases.sh "$work/sql_text" || exit 0
 static_check sql_text "what another server says is pasted into a statement" test/static/sql_text.pl "$RF_SOURCE" || exit 0
+static_check questions "test/lying or docs/security.md does not know a statement that is sent to other servers" test/static/questions.pl "$RF_SOURCE" || exit 0
 
 names=()
 for file in test/unit/*.c; do

@@ -69,6 +69,19 @@ extern bool rf_session_forsake(UserMapping *user, uint32 uses);
  */
 extern PGresult *rf_session_query(RfSession *session, const char *sql);
 extern PGresult *rf_session_execute(RfSession *session, const char *sql);
+
+/*
+ * rf_session_query for a question of our own: ERROR that names the server unless the answer has so
+ * many columns, and at least and at most so many rows.
+ */
+extern PGresult *rf_session_ask(RfSession *session, const char *sql, int columns, int least,
+								int most);
+
+/*
+ * ERROR, and the result is cleared, if what came as text is not valid in this database's encoding.
+ */
+extern void rf_session_check_text(RfSession *session, PGresult *result, const char *sql);
+
 extern void rf_session_set_search_path(RfSession *session, const char *path);
 
 /*

@@ -15,8 +15,22 @@
 #include "lib/stringinfo.h"
 #include "libpq-fe.h"
 
-/* Text of another server that goes into a message to people, and into no statement. */
-#define RF_MESSAGE_TEXT(text)	(text)
+/*
+ * Text of another server that goes into a message to people, and into no statement. If it is not
+ * valid in this database's encoding, a copy that has "?" where it is not ASCII; NULL stays NULL.
+ */
+extern const char *rf_message_text(const char *text);
+
+/* ---------- the form of an answer ---------- */
+
+/*
+ * The answer consists of rows of so many columns, and of at least and at most so many: libpq
+ * returns NULL for a field that is not there, and "" for one that is NULL.
+ */
+extern bool rf_answer_has(const PGresult *result, int columns, int least, int most);
+
+/* What came as text is valid in this database's encoding, on which its functions rely. */
+extern bool rf_answer_is_valid(const PGresult *result);
 
 /* ---------- numbers ---------- */
 

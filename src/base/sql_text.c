@@ -11,6 +11,7 @@
 #include <math.h>
 
 #include "catalog/pg_type.h"
+#include "mb/pg_wchar.h"
 #include "nodes/parsenodes.h"
 #include "parser/parser.h"
 #include "port/pg_bswap.h"
@@ -18,6 +19,50 @@
 
 #include "rdma_fdw/compat.h"
 #include "rdma_fdw/sql_text.h"
+
+/* ---------- text ---------- */
+
+const char *
+rf_message_text(const char *text)
+{
+	char	   *copy;
+
+	if (text == NULL || pg_verifymbstr(text, strlen(text), true))
+		return text;
+	copy = pstrdup(text);
+	for (char *c = copy; *c != '\0'; c++)
+	{
+		if (IS_HIGHBIT_SET(*c))
+			*c = '?';
+	}
+	return copy;
+}
+
+/* ---------- the form of an answer ---------- */
+
+bool
+rf_answer_has(const PGresult *result, int columns, int least, int most)
+{
+	return PQresultStatus(result) == PGRES_TUPLES_OK && PQnfields(result) == columns &&
+		PQntuples(result) >= least && PQntuples(result) <= most;
+}
+
+bool
+rf_answer_is_valid(const PGresult *result)
+{
+	for (int column = 0; column < PQnfields(result); column++)
+	{
+		if (PQfformat(result, column) != 0)
+			continue;
+		for (int row = 0; row < PQntuples(result); row++)
+		{
+			if (!pg_verifymbstr(PQgetvalue(result, row, column), PQgetlength(result, row, column),
+								true))
+				return false;
+		}
+	}
+	return true;
+}
 
 /* ---------- numbers ---------- */
 
@@ -131,7 +176,7 @@ rf_append_expression(StringInfo buf, const char *expression)
 	if (has_more(castNode(SelectStmt, linitial_node(RawStmt, parsed)->stmt)))
 		ereport(ERROR,
 				(errcode(ERRCODE_SYNTAX_ERROR),
-				 errmsg("\"%s\" is not one expression", RF_MESSAGE_TEXT(expression))));
+				 errmsg("\"%s\" is not one expression", rf_message_text(expression))));
 	/* it may end in a comment */
 	appendStringInfo(buf, "(%s\n)", expression);
 }

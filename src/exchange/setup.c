@@ -228,20 +228,22 @@ append_bytes(StringInfo array, const void *bytes, size_t length)
 	appendStringInfoChar(array, '"');
 }
 
+/* detail: NULL, or what is wrong */
 __attribute__((noreturn)) static void
-raise_answer(Round *round, int i)
+raise_answer(Round *round, int i, const char *detail)
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_PROTOCOL_VIOLATION),
 			 errmsg("server \"%s\" answered the setting up of an exchange with something else",
-					rf_session_server_name(round->sessions[i]))));
+					rf_session_server_name(round->sessions[i])),
+			 detail != NULL ? errdetail_internal("%s.", detail) : 0));
 }
 
 static void
 expect_rows(Round *round, int i, int rows, int columns)
 {
 	if (PQntuples(round->results[i]) != rows || PQnfields(round->results[i]) != columns)
-		raise_answer(round, i);
+		raise_answer(round, i, NULL);
 }
 
 /* ---------- pairs that are connected ---------- */
@@ -541,7 +543,7 @@ merge_answer(Round *round, int member, RfGroupDesc **descs, int count)
 		memcpy(copy, bytes, length);
 		PQfreemem(bytes);
 		if (!rf_group_desc_merge(descs[i], rf_group_desc_parse(copy, length), &error))
-			rf_raise(&error, RF_NO_PEER);
+			raise_answer(round, member, error.message);
 	}
 }
 
@@ -727,7 +729,7 @@ check_flows(const Forming *forming)
 
 		expect_rows(round, i, 1, 1);
 		if (!rf_answer_int64(round->results[i], 0, 0, 0, PG_UINT32_MAX, &limit))
-			raise_answer(round, i);
+			raise_answer(round, i, NULL);
 		for (int j = 0; j < forming->count; j++)
 		{
 			if (memcmp(&forming->nodes[j], &forming->nodes[i], sizeof(RfNodeId)) == 0)

@@ -437,11 +437,10 @@ check_transactions(Check *check)
 static char *
 remote_value(Check *check, const char *sql)
 {
-	PGresult   *result = rf_session_query(check->session, sql);
+	PGresult   *result = rf_session_ask(check->session, sql, 1, 0, 1);
 	char	   *value = NULL;
 
-	if (PQresultStatus(result) == PGRES_TUPLES_OK && PQntuples(result) > 0 &&
-		!PQgetisnull(result, 0, 0))
+	if (PQntuples(result) > 0 && !PQgetisnull(result, 0, 0))
 		value = pstrdup(PQgetvalue(result, 0, 0));
 	PQclear(result);
 	return value;

@@ -13,6 +13,7 @@
 #include "utils/memutils.h"
 
 #include "rdma_fdw/compat.h"
+#include "rdma_fdw/sql_text.h"
 #include "session.h"
 
 struct RfCommand
@@ -167,6 +168,7 @@ rf_command_receive(RfCommand *command)
 
 	rf_pipeline_finish(session, &command->pipeline);
 	result = rf_pipeline_result(&command->pipeline);
+	rf_session_check_text(session, result, command->sql);
 	if (command->preparing && has_succeeded(result))
 		command->connection = session->connection_count;
 	return result;
@@ -225,6 +227,12 @@ rf_commands_execute(RfCommand **commands, int count, const char *const *values, 
 	failed = rf_sessions_await(sessions, count, take_answer, answer_is_error, commands);
 	if (failed >= 0)
 		rf_command_raise(commands[failed], rf_pipeline_result(&commands[failed]->pipeline));
+	for (int i = 0; i < count; i++)
+	{
+		if (!rf_answer_is_valid(commands[i]->pipeline.result))
+			rf_session_check_text(sessions[i], rf_pipeline_result(&commands[i]->pipeline),
+								  commands[i]->sql);
+	}
 	for (int i = 0; i < count; i++)
 	{
 		if (commands[i]->preparing)

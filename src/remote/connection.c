@@ -20,6 +20,7 @@
 
 #include "rdma_fdw/compat.h"
 #include "rdma_fdw/guc.h"
+#include "rdma_fdw/sql_text.h"
 #include "session.h"
 #include "waiting.h"
 
@@ -415,7 +416,7 @@ drive_connect(PGconn *conn, const char *name, TimestampTz deadline)
 		ereport(ERROR,
 				(errcode(ERRCODE_SQLCLIENT_UNABLE_TO_ESTABLISH_SQLCONNECTION),
 				 errmsg("could not connect to server \"%s\"", name),
-				 errdetail_internal("%s", pchomp(PQerrorMessage(conn)))));
+				 errdetail_internal("%s", rf_message_text(pchomp(PQerrorMessage(conn))))));
 	if (PQsetnonblocking(conn, 1) != 0)
 		elog(ERROR, "could not make the connection to server \"%s\" non-blocking", name);
 }
@@ -500,8 +501,9 @@ receive_notice(void *arg, const PGresult *result)
 	else if (severity && (strcmp(severity, "FATAL") == 0 || strcmp(severity, "PANIC") == 0))
 		session->broken = true; /* no command was running: the server shuts down */
 	ereport(level,
-			(errmsg_internal("%s%s%s", severity ? severity : "", severity ? ":  " : "",
-							 message ? message : "message from a remote server"),
+			(errmsg_internal("%s%s%s", severity ? rf_message_text(severity) : "",
+							 severity ? ":  " : "",
+							 message ? rf_message_text(message) : "message from a remote server"),
 			 errcontext("remote server \"%s\"", session->server_name)));
 }
 

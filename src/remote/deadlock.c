@@ -155,7 +155,7 @@ add_local_edges(Graph *graph)
 static void
 add_remote_edges(Graph *graph, RfSession *session)
 {
-	PGresult   *result = rf_session_query(session, EDGES_SQL);
+	PGresult   *result = rf_session_ask(session, EDGES_SQL, 2, 0, PG_INT32_MAX);
 
 	for (int i = 0; i < PQntuples(result); i++)
 	{

@@ -44,7 +44,7 @@ rf_others_sql(const RfSession *session)
 void
 rf_others_note(RfSession *session, const PGresult *result)
 {
-	if (PQntuples(result) != 1 || strcmp(PQfname(result, 0), "other_parts_age") != 0)
+	if (!rf_answer_has(result, 1, 1, 1) || strcmp(PQfname(result, 0), "other_parts_age") != 0)
 		return;
 	/* 0: as if it had not said anything */
 	session->others.taken_us = rf_answer_int64(result, 0, 0, 0, PG_INT64_MAX,

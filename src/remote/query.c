@@ -12,6 +12,7 @@
 #include "rdma_fdw/as_role.h"
 #include "rdma_fdw/compat.h"
 #include "rdma_fdw/guc.h"
+#include "rdma_fdw/sql_text.h"
 #include "shmem/peer_table.h"
 #include "session.h"
 
@@ -206,6 +207,17 @@ run_queries(RfSession *const *sessions, int count, const char *sql, CommandKind 
 		raise_failure(&queries[failed]);
 	}
 	for (int i = 0; i < count; i++)
+	{
+		if (rf_answer_is_valid(queries[i].last))
+			continue;
+		for (int j = 0; j < count; j++)
+		{
+			if (j != i)
+				clear(&queries[j]);
+		}
+		rf_session_check_text(sessions[i], queries[i].last, sql);
+	}
+	for (int i = 0; i < count; i++)
 		results[i] = queries[i].last;
 	pfree(queries);
 }
@@ -218,6 +230,16 @@ rf_session_query(RfSession *session, const char *sql)
 	/* this may begin the remote transaction, for rows of loads */
 	rf_session_settle(session);
 	run_queries(&session, 1, sql, OUR_STATEMENT, &result);
+	return result;
+}
+
+PGresult *
+rf_session_ask(RfSession *session, const char *sql, int columns, int least, int most)
+{
+	PGresult   *result = rf_session_query(session, sql);
+
+	if (!rf_answer_has(result, columns, least, most))
+		rf_session_bad_answer(session, result, sql);
 	return result;
 }
 

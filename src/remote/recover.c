@@ -49,7 +49,7 @@ prepared_there(RfSession *session, bool own, char ***gids)
 	char	   *sql = psprintf("SELECT gid FROM pg_catalog.pg_prepared_xacts"
 							   " WHERE pg_catalog.starts_with(gid, '%s')%s"
 							   " ORDER BY gid COLLATE pg_catalog.\"C\"", rf_gid_prefix(), which);
-	PGresult   *result = rf_session_query(session, sql);
+	PGresult   *result = rf_session_ask(session, sql, 1, 0, PG_INT32_MAX);
 	int			count = PQntuples(result);
 
 	*gids = palloc(sizeof(char *) * (count + 1));
@@ -72,12 +72,11 @@ oldest_preparing(RfSession *session)
 	"::pg_catalog.int8 FROM pg_catalog.pg_stat_activity"
 	" WHERE usename = current_user AND pid <> pg_catalog.pg_backend_pid()"
 	" AND (query = '" RF_WROTE_SQL "' OR pg_catalog.starts_with(query, '" RF_PREPARE_SQL "'))";
-	PGresult   *result = rf_session_query(session, sql);
+	PGresult   *result = rf_session_ask(session, sql, 1, 1, 1);
 	int64		age = -1;
 
-	if (PQntuples(result) != 1 ||
-		(!PQgetisnull(result, 0, 0) &&
-		 !rf_answer_int64(result, 0, 0, PG_INT64_MIN, PG_INT64_MAX, &age)))
+	if (!PQgetisnull(result, 0, 0) &&
+		!rf_answer_int64(result, 0, 0, PG_INT64_MIN, PG_INT64_MAX, &age))
 		rf_session_bad_answer(session, result, sql);
 	PQclear(result);
 	return age;
@@ -154,7 +153,7 @@ finish_part(RfSession *session, const char *gid, bool commit)
 		const char *message = PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY);
 
 		note_problem(session, session->cluster, gid, commit, GetCurrentTimestamp(),
-					 message ? message : "unknown error");
+					 message ? rf_message_text(message) : "unknown error");
 	}
 	else
 		rf_commit_resolved(gid);

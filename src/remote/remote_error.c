@@ -3,9 +3,11 @@
  */
 #include "postgres.h"
 
+#include "mb/pg_wchar.h"
 #include "utils/builtins.h"
 
 #include "rdma_fdw/compat.h"
+#include "rdma_fdw/sql_text.h"
 #include "session.h"
 
 /*
@@ -98,17 +100,16 @@ rf_session_raise(RfSession *session, PGresult *result, const char *sql)
 		code = MAKE_SQLSTATE(state[0], state[1], state[2], state[3], state[4]);
 
 	/* libpq's memory is freed before the error is raised */
-	if (primary)
-		primary = pstrdup(primary);
-	else
-		primary = pchomp(PQerrorMessage(session->conn));
-	detail = detail ? pstrdup(detail) : NULL;
-	hint = hint ? pstrdup(hint) : access_hint(session, code, primary, sql);
+	primary = primary ? pstrdup(primary) : pchomp(PQerrorMessage(session->conn));
+	primary = rf_message_text(primary);
+	detail = detail ? rf_message_text(pstrdup(detail)) : NULL;
+	hint = hint ? rf_message_text(pstrdup(hint)) : access_hint(session, code, primary, sql);
 	row_line = find_row(context, &row);
 	if (row_line)
 		context = row_line == context ? NULL : pnstrdup(context, row_line - 1 - context);
 	else
 		context = context ? pstrdup(context) : NULL;
+	context = rf_message_text(context);
 	PQclear(result);
 
 	ereport(ERROR,
@@ -118,6 +119,19 @@ rf_session_raise(RfSession *session, PGresult *result, const char *sql)
 			 detail ? errdetail_internal("%s", detail) : 0,
 			 hint ? errhint("%s", hint) : 0,
 			 context ? errcontext("%s", context) : 0,
+			 errcontext("remote SQL command: %s", sql)));
+}
+
+void
+rf_session_check_text(RfSession *session, PGresult *result, const char *sql)
+{
+	if (rf_answer_is_valid(result))
+		return;
+	PQclear(result);
+	ereport(ERROR,
+			(errcode(ERRCODE_CHARACTER_NOT_IN_REPERTOIRE),
+			 errmsg("server \"%s\" sent text that is not valid in encoding %s", session->server_name,
+					GetDatabaseEncodingName()),
 			 errcontext("remote SQL command: %s", sql)));
 }
 

@@ -16,6 +16,7 @@
 #include "utils/syscache.h"
 
 #include "rdma_fdw/guc.h"
+#include "rdma_fdw/sql_text.h"
 #include "session.h"
 #include "waiting.h"
 
@@ -290,7 +291,7 @@ rf_session_lost(RfSession *session)
 	ereport(ERROR,
 			(errcode(known ? ERRCODE_CONNECTION_EXCEPTION : ERRCODE_CONNECTION_FAILURE),
 			 errmsg("connection to server \"%s\" was lost", session->server_name),
-			 detail[0] != '\0' ? errdetail_internal("%s", detail) : 0,
+			 detail[0] != '\0' ? errdetail_internal("%s", rf_message_text(detail)) : 0,
 			 stream ? errcontext("remote SQL command: %s", stream->sql) : 0));
 }
 

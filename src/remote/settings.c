@@ -46,14 +46,14 @@ remember(RfSession *session, const char *memberships)
  * Without the schema it has no extension.
  */
 static PGresult *
-ask_node(RfSession *session, const char *sql, List *parts)
+ask_node(RfSession *session, const char *sql, List *parts, int columns, int most)
 {
 	PGresult   *volatile result = NULL;
 	MemoryContext context = CurrentMemoryContext;
 
 	PG_TRY();
 	{
-		result = rf_session_query(session, sql);
+		result = rf_session_ask(session, sql, columns + (parts != NIL), 1, most);
 	}
 	PG_CATCH();
 	{
@@ -92,7 +92,7 @@ rf_session_pin_settings(RfSession *session)
 
 	session->shared = false;
 	session->transactional = false;
-	result = ask_node(session, sql, parts);
+	result = ask_node(session, sql, parts, 7, PG_INT32_MAX);
 	for (int i = 0; i < PQntuples(result); i++)
 	{
 		const char *name = PQgetvalue(result, i, 0);
@@ -102,8 +102,8 @@ rf_session_pin_settings(RfSession *session)
 		/* datestyle includes the order of input fields, which does not matter here */
 		if (strncmp(arrived, value, strlen(value)) != 0)
 		{
-			char	   *detail = psprintf("%s is \"%s\" instead of \"%s\".", RF_MESSAGE_TEXT(name),
-										  RF_MESSAGE_TEXT(arrived), RF_MESSAGE_TEXT(value));
+			char	   *detail = psprintf("%s is \"%s\" instead of \"%s\".", rf_message_text(name),
+										  rf_message_text(arrived), rf_message_text(value));
 
 			PQclear(result);
 			ereport(ERROR,
@@ -171,10 +171,9 @@ ask_again(RfSession *session, List *parts)
 
 	if (session->depth == 0)
 		session->transactional = false;
-	result = ask_node(session, sql, parts);
+	result = ask_node(session, sql, parts, 1, 1);
 	session->transactional = true;
-	remember(session,
-			 PQntuples(result) > 0 && PQnfields(result) > 1 ? PQgetvalue(result, 0, 1) : "");
+	remember(session, result != NULL && PQnfields(result) > 1 ? PQgetvalue(result, 0, 1) : "");
 	PQclear(result);
 	pfree(sql);
 }

@@ -4,13 +4,16 @@
 #
 # Follows, in the text of all C files of src, what libpq's functions return: into variables, fields of structures, arguments,
 # results and what is written through pointers. Prints a line for each place where it gets into a text that is put together or sent,
-# unless it went through one of the functions of %clean before. Text for people is marked by RF_MESSAGE_TEXT(). Numbers count as
+# unless it went through one of the functions of %clean before. Text for people is marked by rf_message_text(). Numbers count as
 # harmless. Also prints each use of PQsendQuery(), which runs several statements, outside of the files that are known to
 # put in numbers only; each place outside of src/base/as_role.c that switches users; and each background worker that keeps the
 # settings of its database; and each function of the install scripts that is SECURITY DEFINER without a search_path of its own.
 # Exit status 1 when there is such a place.
 use strict;
 use warnings;
+use FindBin;
+use lib $FindBin::Bin;
+use Functions qw(arguments c_code c_files c_functions slurp);
 
 my $verbose = @ARGV && $ARGV[0] eq '-v' && shift;
 chdir($ARGV[0] // '.') or die "$ARGV[0]: $!\n";
@@ -21,7 +24,7 @@ my $source = qr/\b(?:PQgetvalue|PQparameterStatus|PQresultErrorField|PQresultErr
 # What comes out of these is harmless in a statement, or goes into none.
 my %clean = map { $_ => 1 } qw(quote_literal_cstr quote_identifier quote_qualified_identifier rf_append_literal rf_append_type
   rf_append_expression rf_append_array_member rf_append_text_array rf_answer_int64 rf_answer_double rf_answer_is_true
-  RF_MESSAGE_TEXT
+  rf_message_text
   strcmp strncmp strlen strspn atoi strtod strtof strtol strtoll strtoul strtoull sscanf
   ereport errmsg errmsg_internal errdetail errdetail_internal errhint errcontext elog sizeof PQntuples PQnfields PQresultStatus PQgetisnull
   PQclear PQgetlength rf_gid_parse rf_find_column rf_session_raise rf_raise DirectFunctionCall1 OidFunctionCall3 InputFunctionCall CStringGetDatum CStringGetTextDatum);
@@ -38,25 +41,6 @@ my $few_statements = qr{^src/remote/(?:query|snapshot|transaction|commit)\.c$};
 
 my (%function, %field);    # "name" or "file:name" -> what is known of it; "file:field" -> tainted
 my $bad = 0;
-
-# A call's arguments, from the opening parenthesis on; and what is behind it.
-sub arguments
-{
-	my ($text) = @_;
-	my ($depth, $from, @list) = (0, 1);
-	for my $i (0 .. length($text) - 1)
-	{
-		my $c = substr($text, $i, 1);
-		if ($c =~ /[(\[{]/) { $depth++; }
-		elsif ($c eq ',' && $depth == 1) { push @list, substr($text, $from, $i - $from); $from = $i + 1; }
-		elsif ($c =~ /[)\]}]/ && --$depth == 0)
-		{
-			push @list, substr($text, $from, $i - $from);
-			return ($i + 1, @list);
-		}
-	}
-	return (length $text, @list, substr($text, $from));
-}
 
 # Without the calls whose results are harmless.
 sub cleaned
@@ -170,32 +154,14 @@ sub look
 
 # ---------- the files ----------
 my @functions;
-for my $file (sort grep { $_ ne 'src/base/sql_text.c' } split /\n/, `find src -name '*.c'`)
+for my $file (grep { $_ ne 'src/base/sql_text.c' } c_files())
 {
-	open(my $fh, '<', $file) or die "$file: $!\n";
-	local $/;
-	my $text = <$fh>;
-	close $fh;
-	$text =~ s{(/\*.*?\*/)}{$1 =~ s/[^\n]//gr}gse;
-	$text =~ s{"(?:[^"\\\n]|\\.)*"}{""}g;
-	$text =~ s{'(?:[^'\\\n]|\\.)*'}{0}g;
-	$text =~ s{^#.*$}{}gm;
-
-	while ($text =~ /^((?:__attribute__.*?|static|extern|[A-Za-z])[^;{}()#]*?(?:\(\([^()]*\)\)[^;{}()]*?)?)\b(\w+)(?=\()/gm)
+	my $text = c_code($file);
+	for my $at (c_functions($file, $text))
 	{
-		my ($type, $name, $start) = ($1, $2, $-[0]);
-		my ($length, @list) = arguments(substr($text, pos $text));
-		my $after = pos($text) + $length;
-		next unless substr($text, $after) =~ /^\s*\n(\{\n.*?^\})/ms;
-		my $body = $1;
-		my %at = (
-			file => $file, name => $name, body => $body,
-			line => 1 + (substr($text, 0, $after + $-[1]) =~ tr/\n//),
-			pointer => $type =~ /\*/ ? 1 : 0, out => {}, variables => {},
-			parameters => [ map { s/\([^()]*\)\s*$//r =~ /(\w+)\W*$/ ? $1 : '' } @list ]);
-		push @functions, \%at;
-		$function{ $type =~ /\bstatic\b/ ? "$file:$name" : $name } = \%at;
-		pos($text) = $after + $+[0];
+		$at->{$_} = {} for qw(out variables);
+		push @functions, $at;
+		$function{ $at->{static} ? "$file:$at->{name}" : $at->{name} } = $at;
 	}
 	if ($file ne 'src/base/as_role.c' && $text =~ /\bSetUserIdAndSecContext\s*\(/)
 	{
@@ -213,10 +179,7 @@ for my $file (sort grep { $_ ne 'src/base/sql_text.c' } split /\n/, `find src -n
 }
 foreach my $file (glob 'sql/rdma_fdw--*.sql')
 {
-	open(my $fh, '<', $file) or die "$file: $!\n";
-	local $/;
-	my $text = <$fh>;
-	close $fh;
+	my $text = slurp($file);
 	while ($text =~ /^CREATE (?:OR REPLACE )?(?:FUNCTION|PROCEDURE) (\S+?)\((?:(?!^CREATE|\bAS\b).)*?\bSECURITY DEFINER\b(.*?)\bAS\b/gms)
 	{
 		next if "$2" =~ /SET search_path = pg_catalog, pg_temp\b/;

@@ -127,7 +127,7 @@ text_case 0 harmless <<-'EOF2'
 		appendStringInfo(buf, "SELECT f(" INT64_FORMAT ", %s, %s)", number, first ? "a" : "b",
 						 quote_literal_cstr(PQgetvalue(result, 0, 2)));
 		rf_append_literal(buf, PQgetvalue(result, 0, 3));
-		node->problem = psprintf("it said %s", RF_MESSAGE_TEXT(PQgetvalue(result, 0, 4)));
+		node->problem = psprintf("it said %s", rf_message_text(PQgetvalue(result, 0, 4)));
 	}
 EOF2
 [ $wrong = 0 ]

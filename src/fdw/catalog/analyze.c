@@ -132,9 +132,7 @@ ask_node_size(RfSession *session, const RfTableOptions *opts)
 
 	PG_TRY();
 	{
-		result = rf_session_query(session, sql.data);
-		if (PQntuples(result) != 1 || PQnfields(result) != 3)
-			rf_session_bad_answer(session, NULL, sql.data);
+		result = rf_session_ask(session, sql.data, 3, 1, 1);
 		size.relkind = PQgetvalue(result, 0, 0)[0];
 		if ((!PQgetisnull(result, 0, 1) &&
 			 !rf_answer_double(result, 0, 1, 0, MOST_OF_ALL, &size.pages)) ||
@@ -274,8 +272,9 @@ take_row(SampleState *state, PGresult *result, int row)
 static bool
 fetch_some(RfSession *session, SampleState *state)
 {
-	PGresult   *result = rf_session_query(session,
-										  psprintf("FETCH %d FROM " SAMPLE_CURSOR, SAMPLE_FETCH));
+	char	   *sql = psprintf("FETCH %d FROM " SAMPLE_CURSOR, SAMPLE_FETCH);
+	PGresult   *result = rf_session_ask(session, sql,
+										list_length(state->attnums), 0, SAMPLE_FETCH);
 	volatile int n = 0;
 
 	PG_TRY();

@@ -219,7 +219,7 @@ ask_columns(ImportForeignSchemaStmt *stmt, ForeignServer *node)
 	initStringInfo(&buf);
 	appendStringInfoString(&buf, "SELECT 1 FROM pg_catalog.pg_namespace WHERE nspname = ");
 	rf_append_literal(&buf, stmt->remote_schema);
-	result = rf_session_query(session, buf.data);
+	result = rf_session_ask(session, buf.data, 1, 0, 1);
 	found = PQntuples(result) == 1;
 	PQclear(result);
 	if (!found)
@@ -228,13 +228,7 @@ ask_columns(ImportForeignSchemaStmt *stmt, ForeignServer *node)
 				 errmsg("schema \"%s\" is not present on foreign server \"%s\"",
 						stmt->remote_schema, node->servername)));
 
-	result = rf_session_query(session, columns_query(stmt));
-	if (PQnfields(result) != NUM_IMPORT_COLS)
-	{
-		PQclear(result);
-		elog(ERROR, "unexpected number of columns in the remote catalog's answer");
-	}
-	return result;
+	return rf_session_ask(session, columns_query(stmt), NUM_IMPORT_COLS, 0, PG_INT32_MAX);
 }
 
 static bool

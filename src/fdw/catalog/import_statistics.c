@@ -345,9 +345,7 @@ rf_import_statistics(Relation relation, RfSession *session, const RfTableOptions
 		Relation	catalog = table_open(StatisticRelationId, RowExclusiveLock);
 		CatalogIndexState indexes = CatalogOpenIndexes(catalog);
 
-		result = rf_session_query(session, sql.data);
-		if (PQnfields(result) != COL_N)
-			rf_session_bad_answer(session, NULL, sql.data);
+		result = rf_session_ask(session, sql.data, COL_N, 0, PG_INT32_MAX);
 		for (int n = 0; n < PQntuples(result); n++)
 		{
 			AttrNumber	attno = rf_find_column(relation, PQgetvalue(result, n, COL_NAME));

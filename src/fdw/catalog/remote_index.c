@@ -202,9 +202,7 @@ rf_import_indexes(Relation relation, RfSession *session, const RfTableOptions *o
 					 quote_literal_cstr(rf_remote_relation_name(opts)));
 	PG_TRY();
 	{
-		result = rf_session_query(session, sql.data);
-		if (PQnfields(result) != 4)
-			rf_session_bad_answer(session, NULL, sql.data);
+		result = rf_session_ask(session, sql.data, 4, 0, PG_INT32_MAX);
 		store_facts(relation, describe_indexes(relation, result), describe_parts(node_rows, nodes));
 	}
 	PG_FINALLY();

@@ -10,6 +10,7 @@
 
 #include "rdma_fdw/compat.h"
 #include "rdma_fdw/guc.h"
+#include "rdma_fdw/sql_text.h"
 
 #include "fdw/plan/plan_private.h"
 #include "scan_state.h"
@@ -74,7 +75,7 @@ explain_on_node(ForeignScanState *node, int part, ExplainState *es)
 		appendStringInfoString(&sql, foreach_current_index(lc) == 0 ? "(NULL" : ", NULL");
 	if (rf_scan_param_types(plan) != NIL)
 		appendStringInfoChar(&sql, ')');
-	result = rf_session_query(session, sql.data);
+	result = rf_session_ask(session, sql.data, 1, 1, PG_INT32_MAX);
 	for (int i = 0; i < PQntuples(result); i++)
 		lines = lappend(lines, pstrdup(PQgetvalue(result, i, 0)));
 	PQclear(result);

@@ -177,24 +177,24 @@ check_references(const RfRowMoves *moves, ModifyTarget *target)
 	ForeignTable *table = GetForeignTable(RelationGetRelid(moves->rel));
 	RfTableOptions opts;
 	PGresult   *result;
+	char	   *name;
+	char	   *sql;
 	char	   *constraint = NULL;
 
 	rf_table_options(table, GetForeignServer(table->serverid), &opts);
-	result = rf_session_query(
-							  target->session,
-							  psprintf("SELECT c.conname, c.conrelid::pg_catalog.regclass FROM "
-									   "pg_catalog.pg_constraint c"
-									   " WHERE c.contype = 'f' AND c.confdeltype IN ('c', 'n', "
-									   "'d') AND (c.confrelid = %s::pg_catalog.regclass"
-									   " OR c.confrelid IN (SELECT p.relid FROM "
-									   "pg_catalog.pg_partition_tree(%s::pg_catalog.regclass) p)) "
-									   "LIMIT 1",
-									   quote_literal_cstr(rf_remote_relation_name(&opts)),
-									   quote_literal_cstr(rf_remote_relation_name(&opts))));
+	name = quote_literal_cstr(rf_remote_relation_name(&opts));
+	sql = psprintf("SELECT c.conname, c.conrelid::pg_catalog.regclass"
+				   " FROM pg_catalog.pg_constraint c"
+				   " WHERE c.contype = 'f' AND c.confdeltype IN ('c', 'n', 'd')"
+				   " AND (c.confrelid = %s::pg_catalog.regclass OR c.confrelid IN"
+				   " (SELECT p.relid FROM pg_catalog.pg_partition_tree(%s::pg_catalog.regclass) p))"
+				   " LIMIT 1",
+				   name, name);
+	result = rf_session_ask(target->session, sql, 2, 0, 1);
 	if (PQntuples(result) > 0)
 		constraint = psprintf("Constraint \"%s\" of table %s",
-							  RF_MESSAGE_TEXT(PQgetvalue(result, 0, 0)),
-							  RF_MESSAGE_TEXT(PQgetvalue(result, 0, 1)));
+							  rf_message_text(PQgetvalue(result, 0, 0)),
+							  rf_message_text(PQgetvalue(result, 0, 1)));
 	PQclear(result);
 	if (constraint)
 		ereport(ERROR,

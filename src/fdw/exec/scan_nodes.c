@@ -137,6 +137,16 @@ to_uint64(PGresult *result, int row, int column)
 	return number;
 }
 
+/* not every node has been upgraded yet */
+#define STATS_SQL \
+	"SELECT number, rows_out, bytes_out, rows_in, bytes_in, rows_kept_local, stalls, " \
+	"spilled_bytes, transport, " \
+	"pg_catalog.to_jsonb(s) OPERATOR(pg_catalog.->>) 'process_rows', " \
+	"pg_catalog.to_jsonb(s) OPERATOR(pg_catalog.->>) 'encryption', " \
+	"coalesce(pg_catalog.to_jsonb(s) OPERATOR(pg_catalog.->>) 'rows_filtered', '0'), " \
+	"pg_catalog.to_jsonb(s) OPERATOR(pg_catalog.->>) 'taken_rows' FROM rdma.exchange_stats() s"
+#define STATS_COLUMNS 13
+
 void
 rf_scan_nodes_collect(RfScanState *state)
 {
@@ -145,19 +155,7 @@ rf_scan_nodes_collect(RfScanState *state)
 
 	for (int i = 0; i < state->part_count; i++)
 	{
-		commands[i] = rf_command_create(rf_scan_part_session(&state->parts[i]),
-										"SELECT number, rows_out, bytes_out, rows_in, bytes_in, "
-										"rows_kept_local, stalls, spilled_bytes, transport, "
-		/* not every node has been upgraded yet */
-										"pg_catalog.to_jsonb(s) OPERATOR(pg_catalog.->>) "
-										"'process_rows', "
-										"pg_catalog.to_jsonb(s) OPERATOR(pg_catalog.->>) "
-										"'encryption', "
-										"coalesce(pg_catalog.to_jsonb(s) OPERATOR(pg_catalog.->>) "
-										"'rows_filtered', '0'), "
-										"pg_catalog.to_jsonb(s) OPERATOR(pg_catalog.->>) "
-										"'taken_rows' "
-										"FROM rdma.exchange_stats() s", 0, false);
+		commands[i] = rf_command_create(rf_scan_part_session(&state->parts[i]), STATS_SQL, 0, false);
 		rf_command_send(commands[i], NULL);
 	}
 	for (int i = 0; i < state->part_count; i++)
@@ -167,6 +165,8 @@ rf_scan_nodes_collect(RfScanState *state)
 
 		if (PQresultStatus(result) != PGRES_TUPLES_OK)
 			rf_command_raise(commands[i], result);
+		if (!rf_answer_has(result, STATS_COLUMNS, 0, PG_INT32_MAX))
+			rf_session_bad_answer(rf_scan_part_session(part), result, STATS_SQL);
 		part->exchanges = MemoryContextAllocZero(state->context, sizeof(RfExchangeStats) * count);
 		for (int row = 0; row < PQntuples(result); row++)
 		{

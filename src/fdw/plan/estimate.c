@@ -86,22 +86,19 @@
 
 /*
  * The first line of EXPLAIN, e.g. "Seq Scan on t  (cost=0.00..35.50 rows=2550 width=4)".  The last
- * parenthesis is the one: names of relations come before it and may contain others.
+ * parenthesis is the one: names of relations come before it and may contain others. False: it is
+ * something else.
  */
-static void
-parse_explain_line(const char *line, double *rows, int *width, Cost *startup_cost,
-				   Cost *total_cost)
+static bool
+parse_explain_line(const char *line, double *rows, int *width, Cost *startup_cost, Cost *total_cost)
 {
 	const char *costs = strrchr(line, '(');
 
-	if (costs == NULL ||
-		sscanf(costs, "(cost=%lf..%lf rows=%lf width=%d)",
-			   startup_cost, total_cost, rows, width) != 4)
-		ereport(ERROR,
-				(errcode(ERRCODE_FDW_UNABLE_TO_CREATE_REPLY),
-				 errmsg("could not read the remote server's estimate"),
-				 errdetail("EXPLAIN returned: %s", line),
-				 errhint("Turn off use_remote_estimate for this foreign table or server.")));
+	return costs != NULL &&
+		sscanf(costs, "(cost=%lf..%lf rows=%lf width=%d)", startup_cost, total_cost, rows,
+			   width) == 4 &&
+		isfinite(*startup_cost) && isfinite(*total_cost) && isfinite(*rows) &&
+		*startup_cost >= 0 && *total_cost >= *startup_cost && *rows >= 0 && *width >= 0;
 }
 
 static void
@@ -110,22 +107,18 @@ ask_data_node(RfRelInfo *info, const char *sql, double *rows, int *width, Cost *
 {
 	RfSession  *session = rf_session_get(info->user, false);
 	char	   *explain = psprintf("EXPLAIN (COSTS TRUE, VERBOSE FALSE, FORMAT TEXT) %s", sql);
-	PGresult   *volatile result = NULL;
+	PGresult   *result = rf_session_ask(session, explain, 1, 1, PG_INT32_MAX);
+	char	   *line = pstrdup(PQgetvalue(result, 0, 0));
 
-	PG_TRY();
-	{
-		result = rf_session_query(session, explain);
-		if (PQntuples(result) < 1 || PQnfields(result) != 1)
-			elog(ERROR, "EXPLAIN on the remote server returned no plan");
-		parse_explain_line(PQgetvalue(result, 0, 0), rows, width, startup_cost, total_cost);
-	}
-	PG_FINALLY();
-	{
-		PQclear(result);
-	}
-	PG_END_TRY();
+	PQclear(result);
+	if (!parse_explain_line(line, rows, width, startup_cost, total_cost))
+		ereport(ERROR,
+				(errcode(ERRCODE_FDW_UNABLE_TO_CREATE_REPLY),
+				 errmsg("could not read the estimate of server \"%s\"",
+						rf_session_server_name(session)),
+				 errdetail("EXPLAIN returned: %s", line),
+				 errhint("Turn off use_remote_estimate for this foreign table or server.")));
 }
-
 
 /* The data node's EXPLAIN of the statement itself, and the conditions that are evaluated here. */
 static void

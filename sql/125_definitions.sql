@@ -254,6 +254,24 @@ SELECT count(*) FROM rdma.run_on('def1', 'ALTER FUNCTION def.mine OWNER TO postg
 SELECT rdma.distribute_table('twofold', 'def', 'a');
 SELECT rolsuper FROM pg_roles WHERE rolname = 'regress_def_guest';
 
+-- ---------- rows move between tables that belong to another role on the nodes ----------
+CREATE TABLE owned (a int PRIMARY KEY, b int);
+INSERT INTO owned SELECT i, i FROM generate_series(1, 100) i;
+SELECT rdma.distribute_table('owned', 'def', 'a');
+SELECT count(*) FROM rdma.run_on('def2', 'CREATE ROLE regress_def_guest');
+SELECT count(*) FROM unnest(ARRAY['def1', 'def2']) n, LATERAL rdma.run_on(n::name, 'CREATE TABLE def.seen (who text); GRANT ALL ON def.seen TO PUBLIC; GRANT ALL ON SCHEMA def TO regress_def_guest') r;
+SELECT count(*) FROM unnest(ARRAY['def1', 'def2']) n, LATERAL rdma.run_on(n::name, $$SET LOCAL ROLE regress_def_guest;
+  CREATE FUNCTION def.look(int) RETURNS int LANGUAGE plpgsql AS 'BEGIN INSERT INTO def.seen VALUES (current_user); RETURN $1; END';
+  CREATE FUNCTION def.looked(int) RETURNS int IMMUTABLE LANGUAGE plpgsql AS 'BEGIN RETURN def.look($1); END'; RESET ROLE$$) r;
+SELECT count(*) FROM unnest(ARRAY['def1', 'def2']) n, LATERAL rdma.run_on(n::name, 'ALTER TABLE def.owned ADD CHECK (def.look(a) > 0) NOT VALID; CREATE INDEX ON def.owned (def.looked(b)); CREATE INDEX ON def.owned (b) WHERE def.looked(1) = a;
+  ALTER TABLE def.owned ADD EXCLUDE USING btree (def.looked(a) WITH =) DEFERRABLE INITIALLY DEFERRED; ALTER TABLE def.owned OWNER TO regress_def_guest; TRUNCATE def.seen') r;
+SELECT rdma.move_buckets('def', 'def1', 'def2', ARRAY(SELECT b.n::int - 1 FROM unnest(rdma.buckets('def')) WITH ORDINALITY b(place, n) WHERE place = 0 ORDER BY n LIMIT 100)) > 0;
+SELECT n, answer FROM unnest(ARRAY['def1', 'def2']) n, LATERAL rdma.run_on(n::name, 'SELECT string_agg(DISTINCT who, $$, $$) FROM def.seen') r ORDER BY 1;
+SELECT count(*), sum(b) FROM owned;
+-- the role of the session needs the owner's rights
+SELECT answer FROM rdma.run_on('def1', $$SELECT rdma.run_as_owner('def.owned', 'INSERT INTO def.seen VALUES (current_user)')$$);
+SELECT said($q$SELECT rdma.run_on('def1', $$SET LOCAL ROLE regress_def_guest; SELECT rdma.run_as_owner('pg_catalog.pg_class', 'SELECT 1')$$)$q$);
+
 SET client_min_messages = warning;
 DROP SERVER def1, def2, "def 3", def, wrong CASCADE;
 DROP SCHEMA def, guest, "def ""weird"" s" CASCADE;
@@ -266,3 +284,4 @@ DROP ROLE regress_def_guest;
 SET client_min_messages = warning;
 DROP SCHEMA IF EXISTS def, guest, "def ""weird"" s" CASCADE;
 DROP DATABASE regress_rdma_definitions WITH (FORCE);
+DROP ROLE regress_def_guest;

@@ -211,20 +211,6 @@ BEGIN
 END $function$;
 COMMENT ON FUNCTION rdma.kept_foreign_keys(name, jsonb[], boolean) IS 'internal: those of these foreign keys that the nodes of a server can have; the others are an error, or warnings with force';
 
-CREATE FUNCTION rdma.create_foreign_keys(server name, keys jsonb[])
-RETURNS void
-LANGUAGE plpgsql VOLATILE STRICT PARALLEL UNSAFE
-SET search_path = pg_catalog, pg_temp
-AS $function$
-DECLARE
-  key jsonb;
-BEGIN
-  FOREACH key IN ARRAY keys LOOP
-    PERFORM rdma.run_on(server, rdma.foreign_key_statement(key));
-  END LOOP;
-END $function$;
-COMMENT ON FUNCTION rdma.create_foreign_keys(name, jsonb[]) IS 'internal: creates these foreign keys on the nodes of a server';
-
 -- Rows that a unique or exclusion constraint keeps apart have to be on one node: it has the columns of the key, and finds them equal where
 -- rdma.hash_node does.
 CREATE FUNCTION rdma.unkept_keys(tabs oid[], distribution_key text[])
@@ -409,7 +395,7 @@ BEGIN
   FOREACH statement IN ARRAY indexes LOOP
     PERFORM rdma.define_on(server, format('%I.%I', old.nspname, old.relname), statement, lent);
   END LOOP;
-  PERFORM rdma.create_foreign_keys(server, foreign_keys);
+  PERFORM rdma.run_on(server, rdma.foreign_key_statement(k)) FROM unnest(foreign_keys) k;
   PERFORM rdma.run_on(server, format('ANALYZE %I.%I', old.nspname, old.relname));
 
   FOR part IN
@@ -494,7 +480,7 @@ BEGIN
     relation := part.name::regclass;
     RETURN NEXT;
   END LOOP;
-  PERFORM rdma.create_foreign_keys(server, rdma.kept_foreign_keys(server, foreign_keys, force));
+  PERFORM rdma.run_on(server, rdma.foreign_key_statement(k)) FROM unnest(rdma.kept_foreign_keys(server, foreign_keys, force)) k;
 END $function$;
 COMMENT ON FUNCTION rdma.distribute_tables(name, regclass[], text[], regclass[], boolean) IS 'turns local tables into tables of a server with nodes in one step, with the foreign keys between them. force: warns of constraints that it cannot keep, instead of failing';
 
@@ -1771,7 +1757,7 @@ BEGIN
   PERFORM rdma.drop_foreign_keys(server, dropped);
   PERFORM rdma.undistribute_table(tab);
   moved := rdma.distribute_table(name::regclass, server, distributed_by, replicated, force);
-  PERFORM rdma.create_foreign_keys(server, rdma.kept_foreign_keys(server, foreign_keys, force));
+  PERFORM rdma.run_on(server, rdma.foreign_key_statement(k)) FROM unnest(rdma.kept_foreign_keys(server, foreign_keys, force)) k;
   RETURN moved;
 END $function$;
 COMMENT ON FUNCTION rdma.alter_distribution(regclass, text, boolean, boolean) IS 'distributes a table of a server with nodes by other columns, or has it replicated; how many rows it has. force: warns of constraints that it cannot keep, instead of failing';
@@ -1976,6 +1962,11 @@ AS $function$
 $function$;
 COMMENT ON FUNCTION rdma.index_statements(regclass) IS 'internal: the statements that give a table what this one and its partitions have of keys, indexes and extended statistics';
 
+CREATE FUNCTION rdma.run_as_owner(tab regclass, command text)
+RETURNS bigint
+AS 'MODULE_PATHNAME', 'rdma_run_as_owner' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
+COMMENT ON FUNCTION rdma.run_as_owner(regclass, text) IS 'internal: runs a command with the rights of the owner of a table, which the caller needs; how many rows it had to do with';
+
 -- The table of a node as a foreign table of this session's, with the columns that it has there. What the node says becomes names, and
 -- types that are known here.
 CREATE FUNCTION rdma.reach_table(node name, relation text, generated boolean, OUT tab text, OUT columns text)
@@ -2011,8 +2002,11 @@ DECLARE
 BEGIN
   SELECT * INTO here FROM rdma.reach_table(source, relation, true);
   SELECT * INTO there FROM rdma.reach_table(target, relation, false);
+  -- what belongs to the table's owner on either node runs as he
+  PERFORM rdma.run_on(n, format('SET LOCAL rdma_fdw.as_owner_of = %L', relation)) FROM unnest(ARRAY[source, target]) n;
   EXECUTE format('INSERT INTO %s (%s) SELECT %s FROM %s WHERE %s', there.tab, here.columns, here.columns, here.tab, condition);
   GET DIAGNOSTICS count = ROW_COUNT;
+  PERFORM rdma.run_on(n, 'SET LOCAL rdma_fdw.as_owner_of = ''''') FROM unnest(ARRAY[source, target]) n;
   EXECUTE format('DROP FOREIGN TABLE %s, %s', here.tab, there.tab);
   RETURN count;
 END $function$;
@@ -2192,8 +2186,16 @@ BEGIN
   END IF;
   PERFORM rdma.note_phase('preparing', NULL, (share * rdma.ask_node(source,
     format('SELECT sum(reltuples)::bigint FROM pg_class WHERE oid = ANY (%L::regclass[]) HAVING min(reltuples) >= 0', relations), NULL::bigint))::bigint);
-  -- those that form a circle hold when all is done, if they are deferrable
-  PERFORM rdma.run_on(n, 'SET CONSTRAINTS ALL DEFERRED') FROM unnest(ARRAY[source, target]) n;
+  -- foreign keys that form a circle hold when all is done, if they are deferrable; others have code of the table's owner run, so they do not wait
+  FOR part IN
+    SELECT n.node, string_agg(format('%I.%I', k->>0, k->>1), ', ') AS names FROM unnest(ARRAY[source, target]) n(node), LATERAL jsonb_array_elements(rdma.ask_node(n.node, format($sql$
+        SELECT jsonb_agg(DISTINCT jsonb_build_array(n.nspname, c.conname)) FROM pg_constraint c JOIN pg_namespace n ON n.oid = c.connamespace
+          WHERE c.contype = 'f' AND c.condeferrable AND c.conrelid = ANY (%L::regclass[])
+            AND NOT EXISTS (SELECT FROM pg_constraint o WHERE o.connamespace = c.connamespace AND o.conname = c.conname AND o.contype <> 'f')$sql$, relations), '[[]]'::jsonb)) k
+      WHERE relations IS NOT NULL GROUP BY n.node
+  LOOP
+    PERFORM rdma.run_on(part.node, format('SET CONSTRAINTS %s DEFERRED', part.names));
+  END LOOP;
   FOR i IN 1 .. coalesce(cardinality(relations), 0) LOOP
     PERFORM rdma.note_phase('copying', relations[i]);
     counts[i] := rdma.copy_rows(source, target, relations[i], keys[i]);
@@ -2201,11 +2203,8 @@ BEGIN
   END LOOP;
   FOR i IN REVERSE coalesce(cardinality(relations), 0) .. 1 LOOP
     PERFORM rdma.note_phase('deleting', relations[i]);
-    SELECT * INTO there FROM rdma.reach_table(source, relations[i], true);
-    EXECUTE format('DELETE FROM %s WHERE %s', there.tab, keys[i]);
-    GET DIAGNOSTICS count = ROW_COUNT;
-    EXECUTE format('DROP FOREIGN TABLE %s', there.tab);
-    IF count <> counts[i] THEN
+    count := rdma.ask_node(source, format('SELECT rdma.run_as_owner(%L, %L)', relations[i], format('DELETE FROM %s WHERE %s', relations[i], keys[i])), NULL::bigint);
+    IF count IS DISTINCT FROM counts[i] THEN
       RAISE EXCEPTION 'moved % rows of table % and removed % rows', counts[i], relations[i], count USING ERRCODE = 'data_corrupted';
     END IF;
   END LOOP;

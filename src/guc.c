@@ -365,6 +365,12 @@ define_stream_settings(void)
 static void
 define_data_node_settings(void)
 {
+	DefineCustomStringVariable("rdma_fdw.as_owner_of",
+							   "The relation as whose owner rows are read and stored for another node.",
+							   "Moves of rows set it, so that code that belongs to the relation "
+							   "runs with its owner's rights. The caller needs these rights.",
+							   &rf_as_owner_of, "",
+							   PGC_USERSET, GUC_NOT_IN_SAMPLE, NULL, NULL, NULL);
 	DefineCustomIntVariable("rdma_fdw.flush_time",
 							"Time after which a data node sends rows although their batch is not "
 							"full.",

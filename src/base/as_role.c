@@ -7,14 +7,20 @@
 #include "access/htup_details.h"
 #include "access/xact.h"
 #include "catalog/namespace.h"
+#include "catalog/objectaddress.h"
 #include "executor/spi.h"
 #include "miscadmin.h"
+#include "nodes/makefuncs.h"
+#include "utils/acl.h"
+#include "utils/builtins.h"
 #include "utils/guc.h"
 #include "utils/lsyscache.h"
 #include "utils/syscache.h"
+#include "utils/varlena.h"
 
 #include "rdma_fdw/as_role.h"
 #include "rdma_fdw/compat.h"
+#include "rdma_fdw/guc.h"
 
 void
 rf_role_begin(RfRole *before, Oid role)
@@ -44,6 +50,48 @@ rf_relation_owner(Oid relid)
 	owner = ((Form_pg_class) GETSTRUCT(tuple))->relowner;
 	ReleaseSysCache(tuple);
 	return owner;
+}
+
+void
+rf_owner_begin(RfRole *before, Oid relid)
+{
+	Oid			owner = rf_relation_owner(relid);
+
+	if (!has_privs_of_role(GetUserId(), owner))
+		aclcheck_error(ACLCHECK_NOT_OWNER, get_relkind_objtype(get_rel_relkind(relid)),
+					   get_rel_name(relid));
+	rf_role_begin(before, owner);
+}
+
+bool
+rf_owner_begin_if_set(RfRole *before)
+{
+	List	   *names;
+
+	if (rf_as_owner_of == NULL || rf_as_owner_of[0] == '\0')
+		return false;
+	names = textToQualifiedNameList(cstring_to_text(rf_as_owner_of));
+	rf_owner_begin(before, RangeVarGetRelid(makeRangeVarFromNameList(names), NoLock, false));
+	return true;
+}
+
+PG_FUNCTION_INFO_V1(rdma_run_as_owner);
+
+/* rdma.run_as_owner(tab, command): how many rows it had to do with. */
+Datum
+rdma_run_as_owner(PG_FUNCTION_ARGS)
+{
+	char	   *command = text_to_cstring(PG_GETARG_TEXT_PP(1));
+	RfRole		before;
+	uint64		processed;
+
+	rf_owner_begin(&before, PG_GETARG_OID(0));
+	if (SPI_connect() != SPI_OK_CONNECT || SPI_execute(command, false, 0) < 0)
+		elog(ERROR, "could not run \"%s\"", command);
+	processed = SPI_processed;
+	SPI_finish();
+	rf_role_end(&before);
+	PG_RETURN_INT64(processed);
 }
 
 uint64

@@ -39,6 +39,7 @@ int			rf_buffer_wait = 10 * 1000;
 int			rf_exchange_wait = 60 * 1000;
 int			rf_cores = 0;
 int			rf_kept_memory = 64 * 1024;
+char	   *rf_as_owner_of = NULL;
 bool		rf_explain_nodes = false;
 int			rf_role_share = 50;
 int			rf_flow_weight = RF_DEFAULT_WEIGHT;

@@ -51,6 +51,7 @@
 #include "optimizer/restrictinfo.h"
 #include "optimizer/tlist.h"
 #include "parser/parse_func.h"
+#include "rdma_fdw/as_role.h"
 #include "rdma_fdw/batch.h"
 #include "rdma_fdw/client.h"
 #include "rdma_fdw/compat.h"
@@ -737,6 +738,8 @@ rdma_store(PG_FUNCTION_ARGS)
 	const char *command;
 	char	   *row_types;
 	bytea	   *answer;
+	RfRole		before;
+	bool		as_owner;
 
 	if (PG_ARGISNULL(0) || PG_ARGISNULL(1) || PG_ARGISNULL(2))
 		bad_request("Request, relation and columns must not be NULL.");
@@ -758,6 +761,7 @@ rdma_store(PG_FUNCTION_ARGS)
 	in.receive = LookupFuncName(list_make2(makeString("rdma"), makeString("receive")), 0, NULL,
 								false);
 	in.reply.wire_version = RF_WIRE_VERSION;
+	as_owner = rf_owner_begin_if_set(&before);
 	row_types = describe_rows(&in, columns, PG_GETARG_ARRAYTYPE_P(2));
 
 	SPI_connect();
@@ -778,6 +782,8 @@ rdma_store(PG_FUNCTION_ARGS)
 	PG_END_TRY();
 	incoming = in.outer;
 	SPI_finish();
+	if (as_owner)
+		rf_role_end(&before);
 
 	answer = palloc(VARHDRSZ + sizeof(RfStoreReply));
 	SET_VARSIZE(answer, VARHDRSZ + sizeof(RfStoreReply));

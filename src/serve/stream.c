@@ -10,6 +10,7 @@
 #include "executor/executor.h"
 #include "fmgr.h"
 #include "mb/pg_wchar.h"
+#include "rdma_fdw/as_role.h"
 #include "rdma_fdw/compat.h"
 #include "rdma_fdw/serve.h"
 #include "utils/backend_status.h"
@@ -96,6 +97,8 @@ rdma_stream(PG_FUNCTION_ARGS)
 	ParamListInfo params;
 	CachedPlan *plan;
 	char	   *sql;
+	RfRole		before;
+	bool		as_owner;
 
 	if (PG_ARGISNULL(0) || PG_ARGISNULL(1))
 		rf_request_bad(&stream_request, "Request and query must not be NULL.");
@@ -114,6 +117,8 @@ rdma_stream(PG_FUNCTION_ARGS)
 		PushActiveSnapshot(rf_kept_snapshot(&snapshot, NULL));
 	sql = text_to_cstring(PG_GETARG_TEXT_PP(1));
 	rf_request_show(&stream_request, sql);
+	/* planning has code run, too: constant parts of index expressions and constraints */
+	as_owner = rf_owner_begin_if_set(&before);
 	statement = rf_statement_get(sql, PG_ARGISNULL(2) ? NULL : PG_GETARG_ARRAYTYPE_P(2),
 								 rf_statement_workers != RF_WORKERS_UNKNOWN ? rf_statement_workers :
 								 rf_workers_allowed(request->flags >> RF_STREAM_NODES_SHIFT));
@@ -128,6 +133,8 @@ rdma_stream(PG_FUNCTION_ARGS)
 	run(linitial_node(PlannedStmt, plan->stmt_list), sql, params,
 		(request->flags & RF_STREAM_KEPT) != 0, dest);
 	ReleaseCachedPlan(plan, CurrentResourceOwner);
+	if (as_owner)
+		rf_role_end(&before);
 	if (request->flags & RF_STREAM_KEPT)
 		PopActiveSnapshot();
 	PG_RETURN_BYTEA_P(rf_stream_dest_reply(dest));

@@ -112,12 +112,36 @@ SELECT count(*) FROM twice;
 SELECT rdma.undistribute_table('twice');
 SELECT count(*) FROM twice;
 
+-- a table without columns
+CREATE TABLE hollow (a int);
+SELECT rdma.distribute_table('hollow', 'und', replicated => true);
+INSERT INTO hollow VALUES (1), (2);
+ALTER TABLE hollow DROP COLUMN a;
+SELECT rdma.undistribute_table('hollow');
+SELECT count(*) FROM hollow;
+SELECT rdma.distribute_table('hollow', 'und', replicated => true);
+SELECT count(*) FROM hollow;
+
 -- what it refuses
 \set VERBOSITY default
 \set SHOW_CONTEXT never
 CREATE VIEW on_twice AS SELECT * FROM twice;
 SELECT rdma.undistribute_table('twice');
 DROP VIEW on_twice;
+CREATE FUNCTION of_rows(twice[]) RETURNS int LANGUAGE sql AS 'SELECT 1';
+SELECT rdma.undistribute_table('twice');
+DROP FUNCTION of_rows;
+CREATE TABLE simple (id int);
+CREATE FUNCTION of_row(simple) RETURNS int LANGUAGE sql AS 'SELECT 1';
+CREATE FUNCTION of_table() RETURNS bigint LANGUAGE sql BEGIN ATOMIC SELECT count(*) FROM simple; END;
+CREATE TABLE of_type (s simple);
+SELECT rdma.distribute_table('simple', 'und', 'id');
+DROP FUNCTION of_row, of_table;
+DROP TABLE of_type;
+-- any other table may have any name meanwhile
+CREATE TABLE simple_moving (id int);
+SELECT rdma.distribute_table('simple', 'und', 'id');
+SELECT rdma.undistribute_table('simple');
 CREATE FUNCTION nothing() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NEW; END';
 CREATE TRIGGER t BEFORE INSERT ON twice FOR EACH ROW EXECUTE FUNCTION nothing();
 ALTER FOREIGN TABLE twice ALTER id OPTIONS (column_name 'u');

@@ -3,6 +3,28 @@
 
 -- Tables that take each other's place
 
+CREATE FUNCTION rdma.aside(tab regclass)
+RETURNS name
+LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
+SET search_path = pg_catalog, pg_temp
+AS $function$
+  SELECT format('rdma_moving_%s', tab::oid)::name
+$function$;
+COMMENT ON FUNCTION rdma.aside(regclass) IS 'internal: the name that a table or sequence has while another one takes its place';
+
+CREATE FUNCTION rdma.dependents(tabs oid[])
+RETURNS text
+LANGUAGE sql STABLE STRICT PARALLEL SAFE
+SET search_path = pg_catalog, pg_temp
+AS $function$
+  SELECT string_agg(DISTINCT CASE WHEN r.rulename = '_RETURN' THEN pg_describe_object('pg_class'::regclass, r.ev_class, 0)
+        ELSE pg_describe_object(d.classid, d.objid, d.objsubid) END, ', ')
+    FROM pg_depend d LEFT JOIN pg_rewrite r ON d.classid = 'pg_rewrite'::regclass AND r.oid = d.objid LEFT JOIN pg_policy p ON d.classid = 'pg_policy'::regclass AND p.oid = d.objid
+    WHERE d.refclassid = 'pg_class'::regclass AND d.refobjid = ANY (tabs) AND (r.oid IS NOT NULL OR d.classid = 'pg_proc'::regclass OR p.polrelid <> ALL (tabs))
+      OR d.refclassid = 'pg_type'::regclass AND d.deptype = 'n' AND d.refobjid IN (SELECT unnest(ARRAY[t.oid, t.typarray]) FROM pg_type t WHERE t.typrelid = ANY (tabs))
+$function$;
+COMMENT ON FUNCTION rdma.dependents(oid[]) IS 'internal: what would be lost with these tables, or keeps them from being dropped';
+
 CREATE FUNCTION rdma.move_identity(source regclass, target regclass)
 RETURNS void
 LANGUAGE plpgsql VOLATILE STRICT PARALLEL UNSAFE
@@ -21,7 +43,7 @@ BEGIN
       WHERE a.attrelid = source AND a.attidentity <> '' AND NOT a.attisdropped ORDER BY a.attnum
   LOOP
     EXECUTE format('SELECT last_value, is_called FROM %I.%I', part.nspname, part.relname) INTO state;
-    EXECUTE format('ALTER SEQUENCE %I.%I RENAME TO %I', part.nspname, part.relname, left(part.relname, 50) || '_moving');
+    EXECUTE format('ALTER SEQUENCE %I.%I RENAME TO %I', part.nspname, part.relname, rdma.aside(format('%I.%I', part.nspname, part.relname)::regclass));
     EXECUTE format('ALTER TABLE %s ALTER COLUMN %I ADD GENERATED %s AS IDENTITY (SEQUENCE NAME %I.%I INCREMENT BY %s MINVALUE %s MAXVALUE %s START WITH %s CACHE %s %s)',
       target, part.attname, CASE part.attidentity WHEN 'a' THEN 'ALWAYS' ELSE 'BY DEFAULT' END, part.nspname, part.relname,
       part.seqincrement, part.seqmin, part.seqmax, part.seqstart, part.seqcache, CASE WHEN part.seqcycle THEN 'CYCLE' ELSE 'NO CYCLE' END);
@@ -322,8 +344,7 @@ BEGIN
     END LOOP;
   END IF;
   foreign_keys := ARRAY(SELECT f.key FROM rdma.foreign_keys(old.members::regclass[]) f);
-  SELECT string_agg(DISTINCT pg_describe_object(classid, objid, objsubid), ', ') AS names INTO part FROM pg_depend
-    WHERE refclassid = 'pg_class'::regclass AND refobjid = ANY (old.members) AND classid = 'pg_rewrite'::regclass;
+  SELECT rdma.dependents(old.members) AS names INTO part;
   IF part.names IS NOT NULL THEN
     RAISE EXCEPTION 'table "%" cannot be distributed', old.relname USING ERRCODE = 'dependent_objects_still_exist',
       DETAIL = format('It would be dropped, and these depend on it: %s.', part.names), HINT = 'Drop them, and create them again afterwards.';
@@ -368,7 +389,7 @@ BEGIN
     INTO statistics FROM pg_statistic_ext e JOIN pg_namespace n ON n.oid = e.stxnamespace, LATERAL pg_get_statisticsobjdef(e.oid) d(text) WHERE e.stxrelid = tab;
 
   -- The foreign table takes the table's place.
-  moving := left(old.relname, 50) || '_moving';
+  moving := rdma.aside(tab);
   EXECUTE format('ALTER TABLE %s RENAME TO %I', tab, moving);
   EXECUTE format('CREATE FOREIGN TABLE %I.%I (%s) SERVER %I OPTIONS (schema_name %L, table_name %L%s)', old.nspname, old.relname,
     local_columns, server, old.nspname, old.relname, options);
@@ -385,7 +406,7 @@ BEGIN
   FOR part IN SELECT conname, pg_get_constraintdef(oid) AS definition FROM pg_constraint WHERE conrelid = tab AND contype = 'c' ORDER BY conname LOOP
     EXECUTE format('ALTER FOREIGN TABLE %I.%I ADD CONSTRAINT %I %s', old.nspname, old.relname, part.conname, part.definition);
   END LOOP;
-  EXECUTE format('INSERT INTO %I.%I (%s) SELECT %s FROM %I.%I', old.nspname, old.relname, names, names, old.nspname, moving);
+  EXECUTE format('INSERT INTO %I.%I%s SELECT %s FROM %I.%I', old.nspname, old.relname, ' (' || names || ')', names, old.nspname, moving);
   GET DIAGNOSTICS moved = ROW_COUNT;
   PERFORM rdma.move_identity(tab, format('%I.%I', old.nspname, old.relname)::regclass);
   IF cardinality(keys) > 0 THEN
@@ -1513,8 +1534,7 @@ BEGIN
         'Columns have other names on the nodes: ' || old.named || '.'),
       HINT = 'Take these away first.';
   END IF;
-  SELECT string_agg(DISTINCT pg_describe_object(classid, objid, objsubid), ', ') AS names INTO part FROM pg_depend
-    WHERE refclassid = 'pg_class'::regclass AND refobjid = tab AND classid = 'pg_rewrite'::regclass;
+  SELECT rdma.dependents(ARRAY[tab::oid]) AS names INTO part;
   IF part.names IS NOT NULL THEN
     RAISE EXCEPTION 'foreign table "%" cannot be turned into a table', old.relname USING ERRCODE = 'dependent_objects_still_exist',
       DETAIL = format('It would be dropped, and these depend on it: %s.', part.names), HINT = 'Drop them, and create them again afterwards.';
@@ -1527,7 +1547,7 @@ BEGIN
   END IF;
 
   -- Nobody writes here from now on, nor there.
-  moving := left(old.relname, 50) || '_moving';
+  moving := rdma.aside(tab);
   here := format('%I.%I', old.nspname, old.relname);
   SELECT coalesce(array_agg(left(d.text, - length(tab::text))), '{}') INTO statistics
     FROM pg_statistic_ext e, LATERAL pg_get_statisticsobjdef(e.oid) d(text) WHERE e.stxrelid = tab;
@@ -1583,7 +1603,7 @@ BEGIN
     END IF;
   END LOOP;
   FOR part IN
-    SELECT m->>'here' AS here, c.name, o.setting FROM jsonb_each(there) e(name, m), jsonb_to_recordset(m->'columns') c(name text, storage text, compression text, target integer, required boolean, "distinct" jsonb),
+    SELECT m->>'here' AS here, c.name, o.setting FROM jsonb_each(there) e(name, m), jsonb_to_recordset(nullif(m->'columns', 'null')) c(name text, storage text, compression text, target integer, required boolean, "distinct" jsonb),
         LATERAL (VALUES
           ('STORAGE ' || CASE c.storage WHEN 'p' THEN 'PLAIN' WHEN 'e' THEN 'EXTERNAL' WHEN 'm' THEN 'MAIN' WHEN 'x' THEN 'EXTENDED' END),
           ('COMPRESSION ' || CASE c.compression WHEN 'p' THEN 'pglz' WHEN 'l' THEN 'lz4' END),
@@ -1597,7 +1617,7 @@ BEGIN
   FOR part IN SELECT conname, pg_get_constraintdef(oid) AS definition FROM pg_constraint WHERE conrelid = tab AND contype = 'c' ORDER BY conname LOOP
     EXECUTE format('ALTER TABLE %I.%I ADD CONSTRAINT %I %s', old.nspname, old.relname, part.conname, part.definition);
   END LOOP;
-  EXECUTE format('INSERT INTO %I.%I (%s) SELECT %s FROM %I.%I', old.nspname, old.relname, names, names, old.nspname, moving);
+  EXECUTE format('INSERT INTO %I.%I%s SELECT %s FROM %I.%I', old.nspname, old.relname, ' (' || names || ')', names, old.nspname, moving);
   GET DIAGNOSTICS moved = ROW_COUNT;
   PERFORM rdma.move_identity(tab, format('%I.%I', old.nspname, old.relname)::regclass);
 

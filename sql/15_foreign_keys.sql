@@ -185,7 +185,7 @@ SELECT said('ALTER TABLE notes ADD FOREIGN KEY (account) REFERENCES transfers');
 BEGIN;
 SELECT rdma.undistribute_table('notes');
 ROLLBACK;
-SELECT * FROM rdma.undistribute_tables('continents', 'countries', 'transfers', '"Accounts"', 'notes', 'tree', 'wives', 'husbands');
+SELECT * FROM rdma.undistribute_tables('{continents,countries,transfers,"\"Accounts\"",notes,tree,wives,husbands}');
 SELECT format('%s %s %s', conrelid::regclass, conname, pg_get_constraintdef(oid)) FROM pg_constraint WHERE contype = 'f' AND connamespace = 'fk'::regnamespace ORDER BY conrelid::regclass::text, conname;
 SELECT differences();
 SELECT answer FROM rdma.run_on('fk', $$SELECT count(*) FROM pg_class WHERE relnamespace = 'fk'::regnamespace$$);

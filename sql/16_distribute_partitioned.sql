@@ -184,7 +184,7 @@ SELECT rdma.alter_distribution('"E t"', replicated => true);
 SELECT differences();
 SELECT rdma.alter_distribution('"E t"', 'day');
 SELECT differences();
-SELECT * FROM rdma.undistribute_tables('"E t"', 'kinds');
+SELECT * FROM rdma.undistribute_tables('{"\"E t\"",kinds}');
 SELECT count(*) FROM ((SELECT id, day, kind, amount FROM "E t" EXCEPT ALL TABLE ptn_here."E t") UNION ALL (TABLE ptn_here."E t" EXCEPT ALL SELECT id, day, kind, amount FROM "E t")) d;
 SET datestyle = ISO;
 SELECT line FROM regexp_split_to_table((:described), E'\n') line EXCEPT SELECT line FROM ptn_here.was ORDER BY 1;
@@ -229,7 +229,7 @@ SELECT count(*), count(DISTINCT (l.customer, l.line)) FROM orders JOIN lines l U
 DELETE FROM orders WHERE id > 5;
 SELECT count(*) FROM lines;
 SELECT said('INSERT INTO lines VALUES (1, 99, 99) RETURNING 1') LIKE '23503%';
-SELECT * FROM rdma.undistribute_tables('orders', 'lines');
+SELECT * FROM rdma.undistribute_tables('{orders,lines}');
 SELECT conname, pg_get_constraintdef(oid) FROM pg_constraint WHERE conrelid = 'lines'::regclass AND contype = 'f' AND conparentid = 0 ORDER BY conname;
 
 SET client_min_messages = warning;

@@ -1702,7 +1702,7 @@ BEGIN
 END $function$;
 COMMENT ON FUNCTION rdma.drop_foreign_keys(name, jsonb[]) IS 'internal: drops these foreign keys on the nodes of a server';
 
-CREATE FUNCTION rdma.undistribute_tables(VARIADIC tabs regclass[], OUT relation regclass, OUT rows bigint)
+CREATE FUNCTION rdma.undistribute_tables(tabs regclass[], OUT relation regclass, OUT rows bigint)
 RETURNS SETOF record
 LANGUAGE plpgsql VOLATILE STRICT PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp SET rdma_fdw.snapshot = each_node

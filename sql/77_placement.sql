@@ -139,6 +139,18 @@ SELECT said('SELECT found()');
 SELECT rdma.replace_node('plc_many', 'plc1');
 SELECT found();
 
+-- and one that is older than the standby that was promoted in its place: for this session, for a new one, and if the placement is read back
+UPDATE rdma.placement SET timelines = '{7,1}' WHERE server = 'plc_many';
+SELECT said('SELECT found()');
+SELECT pg_catalog.count(*) FROM rdma.disconnect_all();
+SELECT said('SELECT found()');
+SELECT said($$SELECT rdma.read_placement('plc_many')$$);
+SELECT rdma.replace_node('plc_many', 'plc1');
+SELECT found();
+SELECT timelines FROM rdma.placement WHERE server = 'plc_many';
+SELECT rdma.read_placement('plc_many');
+SELECT timelines FROM rdma.placement WHERE server = 'plc_many';
+
 -- a record that was lost, and one that a dump brings back
 BEGIN;
 CREATE TEMP TABLE saved AS SELECT server, set_id, version, nodes, members FROM rdma.placement WHERE server = 'plc_many';

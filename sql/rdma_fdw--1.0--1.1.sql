@@ -642,7 +642,8 @@ CREATE TABLE rdma.placement (
   buckets smallint[] NOT NULL,
   serverid oid,
   nodeids oid[] NOT NULL,
-  versions bigint[] NOT NULL
+  versions bigint[] NOT NULL,
+  timelines bigint[] NOT NULL
 );
 COMMENT ON TABLE rdma.placement IS 'one row per server with nodes: which nodes its rows lie on';
 COMMENT ON COLUMN rdma.placement.server IS 'the server with nodes';
@@ -654,6 +655,7 @@ COMMENT ON COLUMN rdma.placement.buckets IS 'the number of the node that each bu
 COMMENT ON COLUMN rdma.placement.serverid IS 'the server''s OID, to follow it when it is renamed';
 COMMENT ON COLUMN rdma.placement.nodeids IS 'the same of the nodes';
 COMMENT ON COLUMN rdma.placement.versions IS 'the version with which what lies on each node changed last, as in its rdma.membership';
+COMMENT ON COLUMN rdma.placement.timelines IS 'the newest timeline that each node was seen on: a server on an older one was replaced by a standby; 0: only the first was seen';
 SELECT pg_extension_config_dump('rdma.placement', '');
 
 CREATE FUNCTION rdma.named_nodes(server name)
@@ -679,6 +681,7 @@ BEGIN
   NEW.buckets := coalesce(NEW.buckets, ARRAY(SELECT bucket % n.count FROM (SELECT cardinality(NEW.nodes) AS count) n,
     generate_series(0, n.count * ceil(840.0 / n.count)::integer - 1) bucket ORDER BY bucket));
   NEW.versions := coalesce(NEW.versions, array_fill(NEW.version, ARRAY[cardinality(NEW.nodes)]));
+  NEW.timelines := coalesce(NEW.timelines, array_fill(0::bigint, ARRAY[cardinality(NEW.nodes)]));
   NEW.serverid := (SELECT oid FROM pg_foreign_server WHERE srvname = NEW.server);
   NEW.nodeids := ARRAY(SELECT s.oid FROM unnest(NEW.nodes) WITH ORDINALITY n(name, number) LEFT JOIN pg_foreign_server s ON s.srvname = n.name ORDER BY n.number);
   RETURN NEW;
@@ -2472,12 +2475,17 @@ BEGIN
 END $function$;
 COMMENT ON FUNCTION rdma.join_set(uuid, integer, bigint, boolean) IS 'internal: this database becomes a node of a coordinator''s server with nodes, or another one of them; none with number -1';
 
+CREATE FUNCTION rdma.timeline()
+RETURNS bigint
+AS 'MODULE_PATHNAME', 'rdma_timeline' LANGUAGE C STABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION rdma.timeline() IS 'internal: the timeline that this server writes or replays WAL of';
+
 CREATE FUNCTION rdma.memberships(sets uuid[])
 RETURNS text
 LANGUAGE sql STABLE STRICT PARALLEL SAFE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $function$
-  SELECT string_agg(concat_ws(' ', m.set_id, m.number, m.version, m.member, m.origin = rdma.database_origin()), E'\n')
+  SELECT string_agg(concat_ws(' ', m.set_id, m.number, m.version, m.member, m.origin = rdma.database_origin(), rdma.timeline()), E'\n')
     FROM rdma.membership m WHERE m.set_id = ANY (sets)
 $function$;
 COMMENT ON FUNCTION rdma.memberships(uuid[]) IS 'internal: which nodes of these sets this database is, for sessions of a coordinator';

@@ -305,9 +305,10 @@ rdma_change_placement(PG_FUNCTION_ARGS)
 	char	   *version = psprintf(INT64_FORMAT, number);
 	Datum	   *members = palloc_array(Datum, count);
 	Datum	   *versions = palloc_array(Datum, count);
-	Oid			types[6] = {NAMEOID, INT8OID, NAMEARRAYOID,
-	UUIDARRAYOID, INT8ARRAYOID, INT2ARRAYOID};
-	Datum		values[6];
+	Datum	   *timelines = palloc_array(Datum, count);
+	Oid			types[7] = {NAMEOID, INT8OID, NAMEARRAYOID, UUIDARRAYOID, INT8ARRAYOID,
+	INT2ARRAYOID, INT8ARRAYOID};
+	Datum		values[7];
 
 	for (int i = 0; i < count; i++)
 	{
@@ -315,6 +316,7 @@ rdma_change_placement(PG_FUNCTION_ARGS)
 		char	   *member = before >= 0 ? record->members[before] : NULL;
 
 		versions[i] = Int64GetDatum(before >= 0 ? pg_strtoint64(record->versions[before]) : number);
+		timelines[i] = Int64GetDatum(before >= 0 ? record->timelines[before] : 0);
 		if (before != i || member == NULL || !same_buckets(record, before, buckets, i))
 		{
 			member = rf_node_join(server, nodes[i], record->set_id, i, version, before >= 0);
@@ -332,9 +334,11 @@ rdma_change_placement(PG_FUNCTION_ARGS)
 	values[4] = PointerGetDatum(construct_array(versions, count, INT8OID, sizeof(int64),
 												FLOAT8PASSBYVAL, TYPALIGN_DOUBLE));
 	values[5] = PG_GETARG_DATUM(2);
+	values[6] = PointerGetDatum(construct_array(timelines, count, INT8OID, sizeof(int64),
+												FLOAT8PASSBYVAL, TYPALIGN_DOUBLE));
 	rf_record_execute(
 					  "UPDATE rdma.placement SET version = $2, nodes = $3, members = $4, versions "
-					  "= $5, buckets = $6,"
+					  "= $5, buckets = $6, timelines = $7,"
 					  " nodeids = ARRAY(SELECT s.oid FROM pg_catalog.unnest($3) WITH ORDINALITY "
 					  "n(name, number)"
 					  " LEFT JOIN pg_catalog.pg_foreign_server s ON s.srvname "

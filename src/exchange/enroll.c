@@ -11,11 +11,7 @@
  */
 #include "postgres.h"
 
-#include "access/genam.h"
-#include "access/htup_details.h"
-#include "access/table.h"
 #include "access/xact.h"
-#include "catalog/pg_foreign_server.h"
 #include "catalog/pg_type.h"
 #include "commands/trigger.h"
 #include "executor/spi.h"
@@ -25,7 +21,6 @@
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/fmgrprotos.h"
-#include "utils/inval.h"
 #include "utils/lsyscache.h"
 #include "utils/syscache.h"
 #include "utils/uuid.h"
@@ -49,8 +44,9 @@ PG_FUNCTION_INFO_V1(rdma_read_placement);
 	"SELECT pg_catalog.to_regprocedure('rdma.join_set(uuid,integer,bigint,boolean)') IS NOT NULL"
 
 #define SET_MEMBER_SQL \
-	"UPDATE rdma.placement SET members[$2] = $3, versions[$2] = version WHERE server " \
-	"OPERATOR(pg_catalog.=) $1"
+	"UPDATE rdma.placement SET members[$2] = $3, versions[$2] = version," \
+	" timelines[$2] = CASE WHEN $3 IS NULL THEN timelines[$2] ELSE 0 END " \
+	"WHERE server OPERATOR(pg_catalog.=) $1"
 
 void
 rf_record_execute(const char *sql, int count, Oid *types, Datum *values, const char *nulls)
@@ -189,26 +185,11 @@ all_known(const RfPlacementRecord *record)
 Datum
 rdma_placement_changed(PG_FUNCTION_ARGS)
 {
-	Relation	servers;
-	SysScanDesc scan;
-	HeapTuple	tuple;
-
 	if (!CALLED_AS_TRIGGER(fcinfo))
 		ereport(ERROR,
 				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
 				 errmsg("rdma.placement_changed was not called as a trigger")));
-	servers = table_open(ForeignServerRelationId, AccessShareLock);
-	scan = systable_beginscan(servers, InvalidOid, false, NULL, 0, NULL);
-	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
-	{
-		Oid			serverid = ((Form_pg_foreign_server) GETSTRUCT(tuple))->oid;
-
-		/* not those of the nodes' own servers: their sessions remain valid */
-		if (rf_option_find(GetForeignServer(serverid)->options, "nodes") != NULL)
-			CacheInvalidateHeapTuple(servers, tuple, NULL);
-	}
-	systable_endscan(scan);
-	table_close(servers, AccessShareLock);
+	rf_placement_invalidate();
 	return PointerGetDatum(NULL);
 }
 

@@ -7,7 +7,8 @@
  * (rdma.enroll_nodes). A database has its side of it in rdma.membership. Both are compared once for
  * each session: a wrong host, exchanged names, or a copy of a node must never be read as the node.
  *
- * Does: read. Does not: write, which the event trigger and functions of the extension do, in SQL.
+ * Does: read. Does not: write, which the event trigger and functions of the extension do, in SQL,
+ * and timeline.c.
  */
 #include "postgres.h"
 
@@ -15,6 +16,7 @@
 #include "access/htup_details.h"
 #include "access/table.h"
 #include "catalog/namespace.h"
+#include "catalog/pg_foreign_server.h"
 #include "catalog/pg_type.h"
 #include "foreign/foreign.h"
 #include "utils/acl.h"
@@ -30,20 +32,6 @@
 
 #include "rdma_fdw/remote.h"
 #include "placement.h"
-
-/* Columns of rdma.placement. */
-enum
-{
-	PLACEMENT_SERVER = 1,
-	PLACEMENT_SET_ID,
-	PLACEMENT_VERSION,
-	PLACEMENT_NODES,
-	PLACEMENT_MEMBERS,
-	PLACEMENT_BUCKETS,
-	PLACEMENT_SERVERID,			/* not read */
-	PLACEMENT_NODEIDS,			/* not read */
-	PLACEMENT_VERSIONS
-};
 
 /*
  * All records, read at the first use. The table's triggers invalidate the catalog of foreign
@@ -136,6 +124,7 @@ read_record(HeapTuple tuple, TupleDesc desc)
 	ArrayType  *nodes = DatumGetArrayTypeP(column(tuple, desc, PLACEMENT_NODES));
 	ArrayType  *members = DatumGetArrayTypeP(column(tuple, desc, PLACEMENT_MEMBERS));
 	ArrayType  *versions = DatumGetArrayTypeP(column(tuple, desc, PLACEMENT_VERSIONS));
+	ArrayType  *timelines = DatumGetArrayTypeP(column(tuple, desc, PLACEMENT_TIMELINES));
 	Datum	   *values;
 	bool	   *isnull;
 	int			count;
@@ -159,16 +148,28 @@ read_record(HeapTuple tuple, TupleDesc desc)
 		record->versions[i] = i < count && !isnull[i] ?
 			psprintf(INT64_FORMAT, DatumGetInt64(values[i])) :
 			record->version;
+	deconstruct_array(timelines, INT8OID, sizeof(int64), FLOAT8PASSBYVAL, TYPALIGN_DOUBLE, &values,
+					  &isnull, &count);
+	record->timelines = palloc_array(int64, record->node_count);
+	for (int i = 0; i < record->node_count; i++)
+		record->timelines[i] = i < count && !isnull[i] ? DatumGetInt64(values[i]) : 0;
 	read_buckets(record, DatumGetArrayTypeP(column(tuple, desc, PLACEMENT_BUCKETS)));
 	find_owners(record);
 	return record;
 }
 
+Oid
+rf_placement_table(void)
+{
+	Oid			schema = get_namespace_oid("rdma", true);
+
+	return OidIsValid(schema) ? get_relname_relid("placement", schema) : InvalidOid;
+}
+
 static void
 read_records(void)
 {
-	Oid			schema = get_namespace_oid("rdma", true);
-	Oid			relid = OidIsValid(schema) ? get_relname_relid("placement", schema) : InvalidOid;
+	Oid			relid = rf_placement_table();
 	Relation	rel;
 	SysScanDesc scan;
 	HeapTuple	tuple;
@@ -232,6 +233,8 @@ copy_record(const RfPlacementRecord *record)
 	copy->nodes = palloc_array(char *, record->node_count);
 	copy->members = palloc_array(char *, record->node_count);
 	copy->versions = palloc_array(char *, record->node_count);
+	copy->timelines = palloc_array(int64, record->node_count);
+	memcpy(copy->timelines, record->timelines, record->node_count * sizeof(int64));
 	copy->binds_all = palloc_array(bool, record->node_count);
 	memcpy(copy->binds_all, record->binds_all, record->node_count * sizeof(bool));
 	for (int i = 0; i < record->node_count; i++)
@@ -267,6 +270,25 @@ rf_placement_generation(void)
 {
 	(void) records();
 	return generation;
+}
+
+void
+rf_placement_invalidate(void)
+{
+	Relation	servers = table_open(ForeignServerRelationId, AccessShareLock);
+	SysScanDesc scan = systable_beginscan(servers, InvalidOid, false, NULL, 0, NULL);
+	HeapTuple	tuple;
+
+	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
+	{
+		Oid			serverid = ((Form_pg_foreign_server) GETSTRUCT(tuple))->oid;
+
+		/* not those of the nodes' own servers: their sessions remain valid */
+		if (rf_option_find(GetForeignServer(serverid)->options, "nodes") != NULL)
+			CacheInvalidateHeapTuple(servers, tuple, NULL);
+	}
+	systable_endscan(scan);
+	table_close(servers, AccessShareLock);
 }
 
 /* ---------- who a node is ---------- */
@@ -375,12 +397,13 @@ complain_of_node(const RfPlacementPart *part, const char *detail, const char *hi
 }
 
 /*
- * An answer has a line for each set that the database is in: set, number, version, its UUID, and
- * whether it is the database that was given it ("t") or a copy ("f"). False: it is not in this one.
+ * An answer has a line for each set that the database is in: set, number, version, its UUID,
+ * whether it is the database that was given it ("t") or a copy ("f"), and its timeline. False: it
+ * is not in this one.
  */
 enum
 {
-	SAID_NUMBER, SAID_VERSION, SAID_MEMBER, SAID_ORIGINAL, SAID_WORDS
+	SAID_NUMBER, SAID_VERSION, SAID_MEMBER, SAID_ORIGINAL, SAID_TIMELINE, SAID_WORDS
 };
 
 static bool
@@ -405,6 +428,37 @@ find_part(const RfPlacementPart *part, const char *answer, char *words[SAID_WORD
 		words[i] = word != NULL ? word : "";
 	}
 	return true;
+}
+
+int64
+rf_placement_timeline(const RfPlacementPart *part, const char *answer)
+{
+	char	   *words[SAID_WORDS];
+
+	if (!find_part(part, answer, words))
+		return 0;
+	return strtoul(words[SAID_TIMELINE], NULL, 10) & PG_UINT32_MAX;
+}
+
+bool
+rf_placement_is_later(List *parts, const char *answer)
+{
+	ListCell   *lc;
+
+	foreach(lc, parts)
+	{
+		const RfPlacementPart *part = lfirst(lc);
+
+		if (rf_placement_timeline(part, answer) > Max(part->record->timelines[part->number], 1))
+			return true;
+	}
+	return false;
+}
+
+static bool
+is_outdated(const RfPlacementPart *part, const char *answer)
+{
+	return rf_placement_timeline(part, answer) < part->record->timelines[part->number];
 }
 
 void
@@ -434,6 +488,21 @@ rf_placement_check(List *parts, const char *answer)
 		else if (strcmp(words[SAID_ORIGINAL], "t") != 0)
 			detail = psprintf("The database there is a copy of node %d: it was restored or cloned from it.",
 							  part->number);
+		else if (is_outdated(part, answer))
+		{
+			const char *server = part->record->server;
+			const char *node = part->record->nodes[part->number];
+
+			detail = psprintf("The database there is on timeline " INT64_FORMAT
+							  ", and node %d has been on timeline " INT64_FORMAT
+							  " since: a standby was promoted in its place.",
+							  rf_placement_timeline(part, answer), part->number,
+							  part->record->timelines[part->number]);
+			hint = psprintf("Stop that server, or make it a standby of the promoted one with "
+							"pg_rewind. If the node shall go on there, without what was committed "
+							"on the later timeline, let the owner of server \"%s\" run: SELECT rdma.replace_node(%s, %s)",
+							server, quote_literal_cstr(server), quote_literal_cstr(node));
+		}
 		if (detail != NULL)
 			complain_of_node(part, detail, hint);
 	}
@@ -455,9 +524,9 @@ rf_placement_differs(List *parts, const char *answer, char **there)
 	foreach(lc, parts)
 	{
 		RfPlacementPart *part = lfirst(lc);
-		char	   *words[SAID_WORDS] = {"", "", "", ""};
+		char	   *words[SAID_WORDS] = {"", "", "", "", ""};
 
-		if (find_part(part, answer, words) &&
+		if (find_part(part, answer, words) && !is_outdated(part, answer) &&
 			strcmp(words[SAID_VERSION], part->record->versions[part->number]) == 0 &&
 			atoi(words[SAID_NUMBER]) == part->number &&
 			strcmp(words[SAID_MEMBER], part->record->members[part->number]) == 0)

@@ -9,6 +9,22 @@
 
 #include "nodes/pg_list.h"
 
+/* Columns of rdma.placement. */
+enum
+{
+	PLACEMENT_SERVER = 1,
+	PLACEMENT_SET_ID,
+	PLACEMENT_VERSION,
+	PLACEMENT_NODES,
+	PLACEMENT_MEMBERS,
+	PLACEMENT_BUCKETS,
+	PLACEMENT_SERVERID,			/* not read */
+	PLACEMENT_NODEIDS,			/* not read */
+	PLACEMENT_VERSIONS,
+	PLACEMENT_TIMELINES,
+	PLACEMENT_COLUMNS = PLACEMENT_TIMELINES
+};
+
 /*
  * The nodes of one server with nodes. A node's number is its place in `nodes`, from 0. It changes
  * only when another node is removed, and neither the order nor the names in option "nodes" have a
@@ -26,6 +42,7 @@ typedef struct RfPlacementRecord
 	bool	   *binds_all;		/* has the server's owner the rights of the owner of the node's
 								 * server? */
 	char	  **members;		/* UUIDs of the databases that they lead to; NULL: not known yet */
+	int64	   *timelines;		/* the newest that each was seen on; 0: the first */
 	int			bucket_count;
 	uint16	   *buckets;		/* the number of each bucket's node */
 } RfPlacementRecord;
@@ -65,6 +82,12 @@ extern bool rf_placement_may_use(void);
 /* Changes when any record may have changed, or other ones bind. */
 extern uint64 rf_placement_generation(void);
 
+/* The table; InvalidOid: the database has none. */
+extern Oid	rf_placement_table(void);
+
+/* All sessions read the records again when the transaction has committed. */
+extern void rf_placement_invalidate(void);
+
 /*
  * The column of a query that asks for it, with the comma before it; empty if there is nothing to
  * ask.
@@ -82,12 +105,27 @@ extern void rf_placement_check(List *parts, const char *answer);
  */
 extern const char *rf_placement_version(const RfPlacementPart *part, const char *answer);
 
+/* The timeline in the answer; 0: it has none. */
+extern int64 rf_placement_timeline(const RfPlacementPart *part, const char *answer);
+
+/* Has the answer a later timeline than one of the records? */
+extern bool rf_placement_is_later(List *parts, const char *answer);
+
 /*
- * The part of which the answer has another version than the record, in `there`; NULL: there is
- * none. Whoever reads or writes rows then would do so where they were, or will be.
+ * The part of which the answer has another version than the record, in `there`, or an older
+ * timeline; NULL: there is none. Whoever reads or writes rows then would do so where they were, or
+ * will be.
  */
 extern RfPlacementPart *rf_placement_differs(List *parts, const char *answer, char **there);
 extern void rf_placement_complain(const RfPlacementPart *part, const char *there)
 			__attribute__((noreturn));
+
+/* ---------- timeline.c ---------- */
+
+/*
+ * At commit of a transaction that has used the node: puts the timelines of the answer on record
+ * where they are later. Never waits; what it could not write is for the next transaction.
+ */
+extern void rf_timeline_keep(const char *node, const char *answer);
 
 #endif							/* RF_PLACEMENT_H */

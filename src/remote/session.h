@@ -177,6 +177,7 @@ struct RfSession
 	 */
 	char	   *memberships;
 	uint64		placement_generation;
+	bool		later_timeline; /* it is on a later timeline than those records say */
 
 	/* The stream whose query runs there now; its libpq results are not collected yet. */
 	RfStream   *running;

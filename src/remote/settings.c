@@ -195,6 +195,7 @@ rf_session_verify_placement(RfSession *session)
 		if (part == NULL)
 		{
 			session->placement_generation = generation;
+			session->later_timeline = rf_placement_is_later(parts, session->memberships);
 			break;
 		}
 		ask_again(session, parts);

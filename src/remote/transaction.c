@@ -16,6 +16,7 @@
 #include "utils/memutils.h"
 
 #include "rdma_fdw/compat.h"
+#include "placement.h"
 #include "session.h"
 #include "waiting.h"
 
@@ -266,6 +267,8 @@ commit_all(void)
 				raise_void(session);
 			rf_session_abort_transaction(session);
 		}
+		if (session->later_timeline)
+			rf_timeline_keep(session->server_name, session->memberships);
 	}
 
 	rf_commit_before();

@@ -1,5 +1,6 @@
 # A node with a standby: option host names both. The standby is promoted under load, and the coordinator goes on with it without
-# a restart: statements that run fail, later ones find it, and its engine; it is the node that is on record; no row is lost.
+# a restart: statements that run fail, later ones find it, and its engine; it is the node that is on record; no row is lost. The old
+# primary, which comes back, is refused.
 use strict;
 use warnings;
 use FindBin;
@@ -97,5 +98,54 @@ is($coord->safe_psql('postgres', "SELECT sum(misplaced) FROM rdma.check_distribu
 is($coord->safe_psql('postgres', "UPDATE c SET name = 'new' WHERE k = 1; SELECT bool_or(differs) FROM rdma.check_distribution('c')"), 'f', 'copies are written again');
 rdma_healthy($coord, $all, '20000|2000000', 'after the failover');
 
-$_->stop foreach ($coord, $n1, $standby);
+# ---- the old primary comes back, on the port that it had: it is not taken for the node any more
+my $timelines = q{SELECT array_to_string(timelines, ',') FROM rdma.placement};
+is($coord->safe_psql('postgres', $timelines), '0,2', 'the timeline of the promoted standby is on record');
+my $during = $coord->background_psql('postgres', on_error_stop => 0);
+is($during->query($all), '20000|2000000', 'a session uses the promoted standby');
+$n2->start;
+foreach my $query ($all, 'UPDATE c SET name = name', 'INSERT INTO d SELECT i FROM generate_series(30001, 30010) i', $moved)
+{
+	($status, $out, $err) = $coord->psql('postgres', $query);
+	like($err, qr/server "n2" does not lead to the node.*on timeline 1, and node 1 has been on timeline 2 since.*pg_rewind.*rdma\.replace_node/s, "the old primary is refused: $query");
+}
+is($coord->safe_psql('postgres', 'SELECT count(*) FROM c'), '5', 'copies of the other node are read');
+is($coord->safe_psql('postgres', "SELECT count(*) > 0 FROM rdma.check('many') WHERE status = 'problem' AND value ~ 'timeline|does not lead'"), 't', 'rdma.check tells');
+is($during->query($all), '20000|2000000', 'the session goes on with the promoted one');
+$during->quit;
+$coord->restart;
+($status, $out, $err) = $coord->psql('postgres', $all);
+like($err, qr/on timeline 1/, 'also after a restart of the coordinator');
+$n2->stop('immediate');
+is($coord->safe_psql('postgres', $all), '20000|2000000', 'once it is stopped, the promoted one is found again');
+
+# what was seen is kept by transactions that only read, whatever snapshot they have
+my $key = $coord->safe_psql('postgres', q{SELECT min(k) FROM rdma.buckets('many') b, generate_series(1, 100) k WHERE b[rdma.hash_node(cardinality(b), k) + 1] = 1});
+foreach my $begin ('BEGIN READ ONLY', 'BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY', 'BEGIN ISOLATION LEVEL SERIALIZABLE')
+{
+	$coord->safe_psql('postgres', "UPDATE rdma.placement SET timelines = '{0,0}'");
+	$coord->safe_psql('postgres', "$begin; SELECT v FROM d WHERE k = $key; COMMIT");
+	is($coord->safe_psql('postgres', $timelines), '0,2', "$begin keeps the timeline");
+}
+# a transaction does not wait for a session that has locked the record; the next one keeps it
+$coord->safe_psql('postgres', "UPDATE rdma.placement SET timelines = '{0,0}'");
+my $holder = $coord->background_psql('postgres');
+$holder->query_safe('BEGIN; SELECT FROM rdma.placement FOR UPDATE');
+my $reader = $coord->background_psql('postgres');
+is($reader->query_safe('SELECT count(*) FROM d'), '20000', 'a row lock on the record keeps nobody');
+$holder->query_safe('COMMIT');
+$holder->quit;
+is($coord->safe_psql('postgres', $timelines), '0,0', 'and nothing was written');
+is($reader->query_safe('SELECT count(*) FROM d'), '20000', 'the same session goes on');
+$reader->quit;
+is($coord->safe_psql('postgres', $timelines), '0,2', 'and then keeps the timeline');
+
+# ---- the old primary on purpose
+$standby->stop;
+$n2->append_conf('postgresql.conf', "synchronous_standby_names = ''\n");
+$n2->start;
+$coord->safe_psql('postgres', "SELECT rdma.replace_node('many', 'n2')");
+is($coord->safe_psql('postgres', 'SELECT count(*) FROM d'), '20000', 'the owner may go on with the old primary');
+
+$_->stop foreach ($coord, $n1, $n2);
 done_testing();

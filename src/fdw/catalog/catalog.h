@@ -102,6 +102,7 @@ typedef struct RfDdlCommand
 	bool		watched;		/* it may drop or alter foreign tables */
 	List	   *altered;
 	List	   *dropped;
+	List	   *sent;			/* OIDs of tables that are dropped on the nodes already */
 	struct RfDdlCommand *outer; /* the watched command around it */
 	const TruncateStmt *truncating; /* the TRUNCATE around it */
 } RfDdlCommand;

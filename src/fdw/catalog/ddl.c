@@ -14,12 +14,16 @@
  */
 #include "postgres.h"
 
+#include "access/genam.h"
+#include "access/htup_details.h"
 #include "access/relation.h"
+#include "access/table.h"
 #include "catalog/dependency.h"
 #include "catalog/namespace.h"
 #include "catalog/objectaccess.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_foreign_server.h"
+#include "catalog/pg_foreign_table.h"
 #include "catalog/pg_inherits.h"
 #include "catalog/pg_type.h"
 #include "commands/defrem.h"
@@ -31,6 +35,7 @@
 #include "rewrite/rewriteHandler.h"
 #include "storage/lmgr.h"
 #include "tcop/utility.h"
+#include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
@@ -304,7 +309,7 @@ rf_ddl_object_access(ObjectAccessType access, Oid class_id, Oid object_id, int s
 	if (class_id == RelationRelationId)
 		rf_check_key_types(access, object_id, sub_id);
 	if (access != OAT_DROP || class_id != RelationRelationId || current == NULL ||
-		!is_propagated(object_id))
+		list_member_oid(current->sent, object_id) || !is_propagated(object_id))
 		return;
 	if (sub_id == 0)
 		add_dropped(current, object_id);
@@ -317,6 +322,15 @@ error_context(void *arg)
 {
 	errcontext("propagation of the command to the nodes; "
 			   "SET rdma_fdw.propagate_ddl = off has it change things here only");
+}
+
+static void
+begin_context(ErrorContextCallback *callback)
+{
+	callback->callback = error_context;
+	callback->arg = NULL;
+	callback->previous = error_context_stack;
+	error_context_stack = callback;
 }
 
 static void
@@ -340,6 +354,70 @@ propagate_drops(RfDdlCommand *command, bool cascade)
 		(void) ask_as(group->owner, "SELECT pg_catalog.count(*) FROM rdma.run_on($1, $2)", 2, types,
 					  values);
 	}
+}
+
+/* The roles that DROP OWNED names; NIL: core is going to refuse it. */
+static List *
+owners_of(const DropOwnedStmt *statement)
+{
+	List	   *owners = NIL;
+	ListCell   *lc;
+
+	foreach(lc, statement->roles)
+	{
+		Oid			role = get_rolespec_oid(lfirst_node(RoleSpec, lc), true);
+
+		if (!OidIsValid(role) || !has_privs_of_role(GetUserId(), role))
+			return NIL;
+		owners = lappend_oid(owners, role);
+	}
+	return owners;
+}
+
+/*
+ * DROP OWNED takes the owner's rights on servers and his user mappings before his tables, and the nodes
+ * could not be asked as him afterwards. So they are asked before. If the command fails, nothing is
+ * committed there.
+ */
+static void
+drop_owned(RfDdlCommand *command, const DropOwnedStmt *statement)
+{
+	List	   *owners = owners_of(statement);
+	Relation	rel = table_open(ForeignTableRelationId, AccessShareLock);
+	SysScanDesc scan = systable_beginscan(rel, InvalidOid, false, NULL, 0, NULL);
+	ErrorContextCallback callback;
+	HeapTuple	tuple;
+	ListCell   *lc;
+
+	while (owners != NIL && HeapTupleIsValid(tuple = systable_getnext(scan)))
+	{
+		Form_pg_foreign_table form = (Form_pg_foreign_table) GETSTRUCT(tuple);
+
+		/* a server of theirs goes as well, and leaves the nodes what they have */
+		if (list_member_oid(owners, rf_relation_owner(form->ftrelid)) && is_propagated(form->ftrelid) &&
+			!list_member_oid(owners, GetForeignServer(form->ftserver)->owner))
+			command->sent = lappend_oid(command->sent, form->ftrelid);
+	}
+	systable_endscan(scan);
+	table_close(rel, AccessShareLock);
+
+	/* first here, as all others do */
+	list_sort(command->sent, list_oid_cmp);
+	foreach(lc, command->sent)
+	{
+		Oid			relid = lfirst_oid(lc);
+
+		LockRelationOid(relid, AccessExclusiveLock);
+		if (SearchSysCacheExists1(RELOID, ObjectIdGetDatum(relid)) && is_propagated(relid) &&
+			list_member_oid(owners, rf_relation_owner(relid)))
+			add_dropped(command, relid);
+		else
+			command->sent = foreach_delete_current(command->sent, lc);
+	}
+	begin_context(&callback);
+	propagate_drops(command, statement->behavior == DROP_CASCADE);
+	error_context_stack = callback.previous;
+	command->dropped = NIL;
 }
 
 /*
@@ -433,7 +511,9 @@ rf_ddl_begin(RfDdlCommand *command, Node *statement, ProcessUtilityContext conte
 	};
 	command->watched = rf_propagate_ddl && !IsBinaryUpgrade &&
 		context != PROCESS_UTILITY_SUBCOMMAND && (drops || named_table(statement) != NULL);
-	if (command->watched && !drops)
+	if (command->watched && IsA(statement, DropOwnedStmt))
+		drop_owned(command, (DropOwnedStmt *) statement);
+	else if (command->watched && !drops)
 		prepare(command, statement);
 	if (command->watched)
 		current = command;
@@ -455,10 +535,7 @@ rf_ddl_propagate(RfDdlCommand *command, Node *statement)
 	if (command->altered == NIL && command->dropped == NIL)
 		return;
 	CommandCounterIncrement();
-	callback.callback = error_context;
-	callback.arg = NULL;
-	callback.previous = error_context_stack;
-	error_context_stack = &callback;
+	begin_context(&callback);
 	propagate_drops(command, says_cascade(statement));
 	propagate_changes(command);
 	error_context_stack = callback.previous;

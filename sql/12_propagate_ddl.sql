@@ -121,6 +121,48 @@ SET client_min_messages = warning;
 DROP DOMAIN ddl.positive CASCADE;
 SELECT columns('ddl_other."T 2"');
 
+-- columns that keys of the nodes need; types by an expression
+CREATE TABLE main (id int PRIMARY KEY, m text);
+CREATE TABLE sub (id int PRIMARY KEY, main int REFERENCES main, n text, w int);
+SELECT count(*) FROM rdma.distribute_tables('ddl', '{sub}', '{id}', replicated => '{main}');
+ALTER TABLE main DROP COLUMN id;
+ALTER TABLE main DROP COLUMN m CASCADE, DROP COLUMN id;
+ALTER TABLE main DROP COLUMN m, DROP COLUMN id CASCADE;
+SELECT columns('ddl.main');
+INSERT INTO sub SELECT i, i, i || '0', i FROM generate_series(1, 9) i;
+ALTER TABLE sub ALTER COLUMN n TYPE int USING n::int / 2, ALTER w TYPE int USING w + 1;
+SELECT columns('ddl.sub');
+SELECT sum(n), sum(w) FROM sub;
+ALTER TABLE sub ALTER n TYPE text USING 'n' || n || CASE WHEN w > 5 THEN upper(main::text) ELSE '' END, DROP COLUMN main;
+SELECT min(n), max(n), columns('ddl.sub') FROM sub;
+ALTER TABLE sub ALTER n TYPE int USING random()::int;
+ALTER TABLE sub ALTER n TYPE int USING length(nothing);
+ALTER TABLE sub ALTER id TYPE int USING id + 1;
+ALTER TABLE sub ALTER n TYPE int USING n::int;
+-- a plan that is kept
+CREATE PROCEDURE convert() LANGUAGE plpgsql AS $$ BEGIN ALTER TABLE sub ALTER w TYPE int USING w * 2; END $$;
+CALL convert();
+CALL convert();
+SELECT sum(w) FROM sub;
+-- programs call it TABLE
+COMMENT ON TABLE sub IS 'a table';
+SELECT obj_description('sub'::regclass);
+\set VERBOSITY default
+ALTER TABLE sub DROP CONSTRAINT sub_pkey;
+ALTER TABLE sub DROP CONSTRAINT IF EXISTS sub_pkey;
+BEGIN;
+LOCK TABLE sub IN SHARE MODE;
+ROLLBACK;
+\set VERBOSITY terse
+CREATE TABLE local (id int);
+CREATE VIEW on_sub AS SELECT * FROM sub;
+DROP TABLE local, sub;
+DROP TABLE IF EXISTS local, nothing, sub CASCADE;
+SELECT there($$SELECT to_regclass('ddl.sub')::text$$);
+DROP TABLE local;
+DROP TABLE main;
+SELECT there($$SELECT to_regclass('ddl.main')::text$$);
+
 -- partitions: what is done to the parent is done to them
 CREATE TABLE parent (k int, v text) PARTITION BY LIST (k);
 CREATE TABLE part (k int, v text);
@@ -131,6 +173,9 @@ ALTER TABLE parent RENAME k TO kk;
 ALTER TABLE parent ADD CONSTRAINT positive CHECK (w > 0);
 ALTER TABLE parent DROP COLUMN v;
 SELECT columns('ddl.part'), checks('ddl.part');
+BEGIN;
+DROP TABLE parent, part;
+ROLLBACK;
 DROP TABLE parent;
 SELECT there($$SELECT to_regclass('ddl.part')::text$$);
 

@@ -1283,7 +1283,7 @@ END $function$;
 COMMENT ON FUNCTION rdma.table_definition(regclass) IS 'internal: what of a foreign table''s definition its tables on the nodes have, too';
 
 -- Values are written as sessions on nodes read them.
-CREATE FUNCTION rdma.propagate_table(tab regclass, before jsonb)
+CREATE FUNCTION rdma.propagate_table(tab regclass, before jsonb, how jsonb)
 RETURNS void
 LANGUAGE plpgsql VOLATILE STRICT PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp SET rdma_fdw.propagate_ddl = off
@@ -1304,23 +1304,23 @@ DECLARE
   value text;
   part record;
 BEGIN
-  IF after = before THEN
+  IF after = before AND how->'using' IS NULL THEN
     RETURN;
   END IF;
   FOR part IN
     SELECT o.name AS old_name, o.named AS old_named, o.remote AS old_remote, o.type AS old_type, o.sorted AS old_sorted, o.required AS old_required,
-        o.filled AS old_filled, o.generated AS old_generated, o.key, n.*, o.num IS NULL AS added, n.num IS NULL AS dropped,
+        o.filled AS old_filled, o.generated AS old_generated, o.key, n.*, o.num IS NULL AS added, n.num IS NULL AS dropped, how->'using'->>o.name AS conversion,
         n.type || CASE WHEN NOT n.same THEN ' COLLATE ' || n.sorted ELSE '' END AS definition
       FROM jsonb_to_recordset(before->'columns') o(num integer, name text, remote text, named boolean, key integer, type text, sorted text, filled text, generated text, required boolean)
         FULL JOIN jsonb_to_recordset(after->'columns') n(num integer, name text, remote text, named boolean, type text, sorted text, same boolean, filled text, generated text, required boolean) USING (num)
       ORDER BY coalesce(o.generated, n.generated) = '', coalesce(o.num, n.num)
   LOOP
-    IF part.key IS NOT NULL AND (part.dropped OR part.type <> part.old_type OR part.sorted <> part.old_sorted) THEN
+    IF part.key IS NOT NULL AND (part.dropped OR part.type <> part.old_type OR part.sorted <> part.old_sorted OR part.conversion IS NOT NULL) THEN
       RAISE EXCEPTION 'column "%" of foreign table "%" can neither be dropped nor get another type', part.old_name, tab USING ERRCODE = 'feature_not_supported',
         DETAIL = 'The table is distributed by it: it says where the rows are.', HINT = format('SELECT rdma.undistribute_table(%L), change it, and distribute it again.', tab);
     END IF;
     IF part.dropped THEN
-      drops := drops || format('DROP COLUMN IF EXISTS %I', part.old_remote);
+      drops := drops || format('DROP COLUMN IF EXISTS %I%s', part.old_remote, CASE WHEN how->'cascade' = 'true' OR how->'cascade' ? part.old_name THEN ' CASCADE' END);
     ELSIF part.added AND part.generated <> '' THEN
       changes := changes || format('ADD COLUMN %I %s GENERATED ALWAYS AS (%s) %s%s', part.remote, part.definition, part.filled,
         CASE part.generated WHEN 'v' THEN 'VIRTUAL' ELSE 'STORED' END, CASE WHEN part.required THEN ' NOT NULL' ELSE '' END);
@@ -1336,8 +1336,9 @@ BEGIN
         commands := commands || format('ALTER COLUMN %I DROP DEFAULT', part.remote);
       END IF;
     ELSE
-      IF part.type <> part.old_type OR part.sorted <> part.old_sorted THEN
-        changes := changes || format('ALTER COLUMN %I TYPE %s', part.old_remote, part.definition);
+      IF part.type <> part.old_type OR part.sorted <> part.old_sorted OR part.conversion IS NOT NULL THEN
+        changes := changes || format('ALTER COLUMN %I TYPE %s%s', part.old_remote, part.definition, ' USING ' || part.conversion);
+        expressions := expressions OR part.conversion IS NOT NULL;
       END IF;
       IF part.required <> part.old_required THEN
         changes := changes || format('ALTER COLUMN %I %s NOT NULL', part.old_remote, CASE WHEN part.required THEN 'SET' ELSE 'DROP' END);
@@ -1406,7 +1407,7 @@ BEGIN
     EXECUTE format('ALTER FOREIGN TABLE %s OPTIONS (SET distributed_by %L)', tab, key);
   END IF;
 END $function$;
-COMMENT ON FUNCTION rdma.propagate_table(regclass, jsonb) IS 'internal: changes the tables of the nodes as their foreign table was changed since it had this definition';
+COMMENT ON FUNCTION rdma.propagate_table(regclass, jsonb, jsonb) IS 'internal: changes the tables of the nodes as their foreign table was changed since it had this definition; how: what of the command its effect does not show';
 
 -- The way back.
 

@@ -11,6 +11,7 @@
  */
 #include "postgres.h"
 
+#include "access/xact.h"
 #include "catalog/objectaccess.h"
 #include "executor/executor.h"
 #include "miscadmin.h"
@@ -223,9 +224,9 @@ executor_finish(QueryDesc *query)
  * holds once it is committed.
  */
 static void
-process_utility(PlannedStmt *planned, const char *source, bool read_only_tree,
-				ProcessUtilityContext context, ParamListInfo params,
-				QueryEnvironment *environment, DestReceiver *dest, QueryCompletion *completion)
+run_utility(PlannedStmt *planned, const char *source, bool read_only_tree,
+			ProcessUtilityContext context, ParamListInfo params, QueryEnvironment *environment,
+			DestReceiver *dest, QueryCompletion *completion)
 {
 	ProcessUtility_hook_type next = previous_process_utility ? previous_process_utility :
 		standard_ProcessUtility;
@@ -251,6 +252,22 @@ process_utility(PlannedStmt *planned, const char *source, bool read_only_tree,
 	rf_copy_count(&copy, completion);
 	rf_ddl_propagate(&ddl, statement);
 	rf_part_log_ended(&prepared);
+}
+
+static void
+process_utility(PlannedStmt *planned, const char *source, bool read_only_tree,
+				ProcessUtilityContext context, ParamListInfo params,
+				QueryEnvironment *environment, DestReceiver *dest, QueryCompletion *completion)
+{
+	PlannedStmt *rest;
+
+	planned = rf_ddl_rewrite(planned, &rest);
+	run_utility(planned, source, read_only_tree, context, params, environment, dest, completion);
+	if (rest != NULL)
+	{
+		CommandCounterIncrement();
+		run_utility(rest, source, read_only_tree, context, params, environment, dest, completion);
+	}
 }
 
 /* Each looks at other objects, or only notes what it sees. */

@@ -500,7 +500,8 @@ rf_placement_check(List *parts, const char *answer)
 							  part->record->timelines[part->number]);
 			hint = psprintf("Stop that server, or make it a standby of the promoted one with "
 							"pg_rewind. If the node shall go on there, without what was committed "
-							"on the later timeline, let the owner of server \"%s\" run: SELECT rdma.replace_node(%s, %s)",
+							"on the later timeline, let the owner of server \"%s\" run: "
+							"SELECT rdma.replace_node(%s, %s)",
 							server, quote_literal_cstr(server), quote_literal_cstr(node));
 		}
 		if (detail != NULL)

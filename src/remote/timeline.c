@@ -7,7 +7,7 @@
  *
  * A transaction that has used such a node writes its timeline to rdma.placement, in its own commit
  * and below the executor, as decision.c does: also a transaction that only reads, and whatever
- * rights its role has. It never waits for that: if it cannot lock the row, the next one tries again.
+ * rights its role has. It never waits for that: if it cannot lock the row, the next one tries.
  */
 #include "postgres.h"
 

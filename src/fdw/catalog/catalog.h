@@ -103,10 +103,17 @@ typedef struct RfDdlCommand
 	List	   *altered;
 	List	   *dropped;
 	List	   *sent;			/* OIDs of tables that are dropped on the nodes already */
+	StringInfoData cascade;		/* columns that ALTER drops with CASCADE: elements of an array */
+	StringInfoData usings;		/* expressions of USING by columns: members of an object (JSON) */
 	struct RfDdlCommand *outer; /* the watched command around it */
 	const TruncateStmt *truncating; /* the TRUNCATE around it */
 } RfDdlCommand;
 
+/*
+ * The command to run instead of one that calls a distributed table TABLE, or the same. *rest: the
+ * part of DROP TABLE that names other tables, to be run afterwards; or NULL.
+ */
+extern PlannedStmt *rf_ddl_rewrite(PlannedStmt *planned, PlannedStmt **rest);
 extern void rf_ddl_begin(RfDdlCommand *command, Node *statement, ProcessUtilityContext context);
 extern void rf_ddl_end(const RfDdlCommand *command);
 extern void rf_ddl_propagate(RfDdlCommand *command, Node *statement);

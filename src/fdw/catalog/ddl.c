@@ -5,12 +5,16 @@
  * PostgreSQL itself runs the command. Its effect on a table follows from the catalog before and
  * after it, where columns have numbers and constraints have OIDs, whatever they are called:
  * rdma.table_definition() and rdma.propagate_table() compare and send, in the transaction's
- * sessions. The hook of object accesses sees every table that is dropped, in whatever way, while it
- * still exists; after the command these tables are dropped on the nodes.
+ * sessions. CASCADE and the expression of ALTER COLUMN ... TYPE ... USING do not show there and are
+ * taken from the command. The hook of object accesses sees every table that is dropped, in whatever
+ * way, while it still exists; after the command these tables are dropped on the nodes.
  *
  * The nodes are asked with the rights and the user mapping of the table's owner: the options say
  * which tables these are, and the owner wrote them. A superuser who drops another role's schema
  * must not drop on the nodes what that role could not.
+ *
+ * Such a table was an ordinary one before rdma.distribute_table, and programs go on to call it
+ * TABLE: DROP TABLE and COMMENT ON TABLE do here what they do with FOREIGN TABLE.
  */
 #include "postgres.h"
 
@@ -22,6 +26,7 @@
 #include "catalog/namespace.h"
 #include "catalog/objectaccess.h"
 #include "catalog/pg_class.h"
+#include "catalog/pg_constraint.h"
 #include "catalog/pg_foreign_server.h"
 #include "catalog/pg_foreign_table.h"
 #include "catalog/pg_inherits.h"
@@ -30,16 +35,23 @@
 #include "executor/spi.h"
 #include "foreign/foreign.h"
 #include "miscadmin.h"
+#include "nodes/makefuncs.h"
 #include "nodes/parsenodes.h"
 #include "optimizer/optimizer.h"
+#include "parser/parse_collate.h"
+#include "parser/parse_expr.h"
+#include "parser/parse_relation.h"
 #include "rewrite/rewriteHandler.h"
 #include "storage/lmgr.h"
 #include "tcop/utility.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
+#include "utils/fmgrprotos.h"
+#include "utils/json.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
+#include "utils/ruleutils.h"
 #include "utils/syscache.h"
 
 #include "rdma_fdw/as_role.h"
@@ -162,30 +174,100 @@ remember(RfDdlCommand *command, Oid relid)
 
 /* ---------- what a command is going to do ---------- */
 
-static void refuse(Oid relid, const char *what, const char *remote) __attribute__((noreturn));
-
-static void
-refuse(Oid relid, const char *what, const char *remote)
+/* What a hint names: a command for the nodes' tables, in which %s stands for their name. */
+static char *
+on_nodes(Oid relid, const char *command)
 {
 	ForeignTable *table = GetForeignTable(relid);
 	ForeignServer *server = GetForeignServer(table->serverid);
 	RfTableOptions options;
 
 	rf_table_options(table, server, &options);
+	return psprintf("SELECT rdma.run_on(%s, %s)", quote_literal_cstr(server->servername),
+					quote_literal_cstr(psprintf(command, rf_remote_relation_name(&options))));
+}
+
+static void refuse(Oid relid, const char *what, const char *remote) __attribute__((noreturn));
+
+static void
+refuse(Oid relid, const char *what, const char *remote)
+{
 	ereport(ERROR,
 			(errcode(ERRCODE_WRONG_OBJECT_TYPE),
 			 errmsg("foreign table \"%s\" cannot have %s of its own", get_rel_name(relid), what),
-			 errhint("The nodes' tables can: SELECT rdma.run_on(%s, %s).",
-					 quote_literal_cstr(server->servername),
-					 quote_literal_cstr(psprintf(remote, rf_remote_relation_name(&options))))));
+			 errhint("The nodes' tables can: %s.", on_nodes(relid, remote))));
+}
+
+/* The nodes' tables have keys that the foreign table does not know. */
+static void
+check_constraint(Oid relid, const char *name)
+{
+	if (OidIsValid(get_relation_constraint_oid(relid, name, true)))
+		return;
+	ereport(ERROR,
+			(errcode(ERRCODE_UNDEFINED_OBJECT),
+			 errmsg("constraint \"%s\" of foreign table \"%s\" does not exist", name,
+					get_rel_name(relid)),
+			 errhint("If the nodes' tables have it: %s.",
+					 on_nodes(relid, "ALTER TABLE %s DROP CONSTRAINT ..."))));
+}
+
+/* What is appended to an object or an array of JSON. */
+static void
+add_json(StringInfo json, const char *name, const char *value)
+{
+	if (json->len > 0)
+		appendStringInfoString(json, ", ");
+	escape_json(json, name);
+	if (value != NULL)
+	{
+		appendStringInfoString(json, ": ");
+		escape_json(json, value);
+	}
+}
+
+/*
+ * Takes the expression of ALTER COLUMN ... TYPE ... USING out of the command: core refuses it, as a
+ * foreign table has no rows here. The nodes compute it. It is written for their sessions.
+ */
+static void
+take_using(RfDdlCommand *command, Oid relid, AlterTableCmd *part)
+{
+	ColumnDef  *column = castNode(ColumnDef, part->def);
+	Relation	rel = relation_open(relid, NoLock);
+	ParseState *pstate = make_parsestate(NULL);
+	ParseNamespaceItem *item;
+	Node	   *expr;
+	RfRole		before;
+
+	item = addRangeTableEntryForRelation(pstate, rel, AccessShareLock, NULL, false, true);
+	addNSItemToQuery(pstate, item, false, true, true);
+	expr = transformExpr(pstate, column->raw_default, EXPR_KIND_ALTER_COL_TRANSFORM);
+	assign_expr_collations(pstate, expr);
+	if (contain_volatile_functions(expr))
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("column \"%s\" of foreign table \"%s\" cannot be converted with this "
+						"expression",
+						part->name, RelationGetRelationName(rel)),
+				 errdetail("It has another value each time, and each node would compute it."),
+				 errhint("Add a column of the new type, fill it with UPDATE, drop this one, and "
+						 "rename the new one.")));
+	rf_role_begin(&before, GetUserId());
+	add_json(&command->usings, part->name,
+			 deparse_expression(expr, deparse_context_for(RelationGetRelationName(rel), relid),
+								false, false));
+	rf_role_end(&before);
+	column->raw_default = NULL;
+	relation_close(rel, NoLock);
 }
 
 /*
  * Raises the error for a command that core refuses for every foreign table, with the command to use
- * instead.
+ * instead. Takes what its effect does not show out of one that it does not refuse.
  */
 static void
-check_alter(Oid relid, AlterTableStmt *statement)
+check_alter(RfDdlCommand *command, Oid relid, AlterTableStmt *statement)
 {
 	ListCell   *lc;
 
@@ -193,6 +275,11 @@ check_alter(Oid relid, AlterTableStmt *statement)
 	{
 		AlterTableCmd *part = lfirst_node(AlterTableCmd, lc);
 
+		if (part->subtype == AT_DropConstraint && !part->missing_ok)
+			check_constraint(relid, part->name);
+		if (part->subtype == AT_AlterColumnType &&
+			castNode(ColumnDef, part->def)->raw_default != NULL)
+			take_using(command, relid, part);
 		if (part->subtype == AT_AddConstraint && part->def != NULL && IsA(part->def, Constraint))
 		{
 			switch (castNode(Constraint, part->def)->contype)
@@ -206,6 +293,20 @@ check_alter(Oid relid, AlterTableStmt *statement)
 					break;
 			}
 		}
+	}
+}
+
+static void
+note_cascade(RfDdlCommand *command, AlterTableStmt *statement)
+{
+	ListCell   *lc;
+
+	foreach(lc, statement->cmds)
+	{
+		AlterTableCmd *part = lfirst_node(AlterTableCmd, lc);
+
+		if (part->subtype == AT_DropColumn && part->behavior == DROP_CASCADE)
+			add_json(&command->cascade, part->name, NULL);
 	}
 }
 
@@ -245,6 +346,8 @@ prepare(RfDdlCommand *command, Node *statement)
 	if ((kind != RELKIND_FOREIGN_TABLE && kind != RELKIND_RELATION &&
 		 kind != RELKIND_PARTITIONED_TABLE) || !rf_relation_ownercheck(relid, GetUserId()))
 		return;
+	if (IsA(statement, AlterTableStmt))
+		note_cascade(command, (AlterTableStmt *) statement);
 	if (kind == RELKIND_FOREIGN_TABLE)
 		relids = list_make1_oid(relid);
 	else if (!IsA(statement, IndexStmt) && has_subclass(relid))
@@ -257,15 +360,16 @@ prepare(RfDdlCommand *command, Node *statement)
 			continue;
 		if (IsA(statement, IndexStmt))
 			refuse(member, "indexes", "CREATE INDEX ... ON %s ...");
-		if (IsA(statement, AlterTableStmt) && member == relid)
-			check_alter(member, (AlterTableStmt *) statement);
 
 		/*
 		 * no other session alters it from here on; the command itself takes the lock that it needs
 		 */
 		LockRelationOid(member, ShareUpdateExclusiveLock);
-		if (SearchSysCacheExists1(RELOID, ObjectIdGetDatum(member)) && is_propagated(member))
-			remember(command, member);
+		if (!SearchSysCacheExists1(RELOID, ObjectIdGetDatum(member)) || !is_propagated(member))
+			continue;
+		if (IsA(statement, AlterTableStmt) && member == relid)
+			check_alter(command, member, (AlterTableStmt *) statement);
+		remember(command, member);
 	}
 }
 
@@ -375,9 +479,9 @@ owners_of(const DropOwnedStmt *statement)
 }
 
 /*
- * DROP OWNED takes the owner's rights on servers and his user mappings before his tables, and the nodes
- * could not be asked as him afterwards. So they are asked before. If the command fails, nothing is
- * committed there.
+ * DROP OWNED takes the owner's rights on servers and the owner's user mappings before the tables,
+ * so the nodes could not be asked as the owner afterwards. They are asked before. If the command
+ * fails, nothing is committed there.
  */
 static void
 drop_owned(RfDdlCommand *command, const DropOwnedStmt *statement)
@@ -394,7 +498,8 @@ drop_owned(RfDdlCommand *command, const DropOwnedStmt *statement)
 		Form_pg_foreign_table form = (Form_pg_foreign_table) GETSTRUCT(tuple);
 
 		/* a server of theirs goes as well, and leaves the nodes what they have */
-		if (list_member_oid(owners, rf_relation_owner(form->ftrelid)) && is_propagated(form->ftrelid) &&
+		if (list_member_oid(owners, rf_relation_owner(form->ftrelid)) &&
+			is_propagated(form->ftrelid) &&
 			!list_member_oid(owners, GetForeignServer(form->ftserver)->owner))
 			command->sent = lappend_oid(command->sent, form->ftrelid);
 	}
@@ -451,16 +556,34 @@ check_defaults(Oid relid, AttrNumber columns)
 	relation_close(relation, NoLock);
 }
 
-static void
-propagate_changes(RfDdlCommand *command)
+/* See rdma.propagate_table. cascade: all that is dropped. */
+static Datum
+how_changed(const RfDdlCommand *command, bool cascade)
 {
+	StringInfoData json;
+
+	initStringInfo(&json);
+	if (cascade)
+		appendStringInfoString(&json, "{\"cascade\": true");
+	else
+		appendStringInfo(&json, "{\"cascade\": [%s]", command->cascade.data);
+	if (command->usings.len > 0)
+		appendStringInfo(&json, ", \"using\": {%s}", command->usings.data);
+	appendStringInfoChar(&json, '}');
+	return DirectFunctionCall1(jsonb_in, CStringGetDatum(json.data));
+}
+
+static void
+propagate_changes(RfDdlCommand *command, bool cascade)
+{
+	Datum		how = how_changed(command, cascade);
 	ListCell   *lc;
 
 	foreach(lc, command->altered)
 	{
 		Altered    *table = (Altered *) lfirst(lc);
-		Oid			types[2] = {REGCLASSOID, JSONBOID};
-		Datum		values[2];
+		Oid			types[3] = {REGCLASSOID, JSONBOID, JSONBOID};
+		Datum		values[3];
 
 		if (!SearchSysCacheExists1(RELOID, ObjectIdGetDatum(table->relid)))
 			continue;
@@ -468,8 +591,9 @@ propagate_changes(RfDdlCommand *command)
 			check_defaults(table->relid, table->columns);
 		values[0] = ObjectIdGetDatum(table->relid);
 		values[1] = table->definition;
+		values[2] = how;
 		(void) ask_as(rf_relation_owner(table->relid),
-					  "SELECT pg_catalog.count(*) FROM rdma.propagate_table($1, $2)", 2, types,
+					  "SELECT pg_catalog.count(*) FROM rdma.propagate_table($1, $2, $3)", 3, types,
 					  values);
 	}
 }
@@ -511,6 +635,11 @@ rf_ddl_begin(RfDdlCommand *command, Node *statement, ProcessUtilityContext conte
 	};
 	command->watched = rf_propagate_ddl && !IsBinaryUpgrade &&
 		context != PROCESS_UTILITY_SUBCOMMAND && (drops || named_table(statement) != NULL);
+	if (command->watched)
+	{
+		initStringInfo(&command->cascade);
+		initStringInfo(&command->usings);
+	}
 	if (command->watched && IsA(statement, DropOwnedStmt))
 		drop_owned(command, (DropOwnedStmt *) statement);
 	else if (command->watched && !drops)
@@ -537,6 +666,95 @@ rf_ddl_propagate(RfDdlCommand *command, Node *statement)
 	CommandCounterIncrement();
 	begin_context(&callback);
 	propagate_drops(command, says_cascade(statement));
-	propagate_changes(command);
+	propagate_changes(command, says_cascade(statement));
 	error_context_stack = callback.previous;
+}
+
+/* ---------- tables that are foreign ones now ---------- */
+
+static bool
+names_propagated(List *name)
+{
+	Oid			relid = RangeVarGetRelid(makeRangeVarFromNameList(name), NoLock, true);
+
+	return OidIsValid(relid) && is_propagated(relid);
+}
+
+static PlannedStmt *
+with_statement(const PlannedStmt *planned, Node *statement)
+{
+	PlannedStmt *copy = makeNode(PlannedStmt);
+
+	*copy = *planned;
+	copy->utilityStmt = statement;
+	return copy;
+}
+
+/* The propagated tables that DROP TABLE names, or the rest of them; NULL: it names none. */
+static PlannedStmt *
+drop_part(const PlannedStmt *planned, bool propagated)
+{
+	const DropStmt *whole = (const DropStmt *) planned->utilityStmt;
+	DropStmt   *part = makeNode(DropStmt);
+	ListCell   *lc;
+
+	*part = *whole;
+	part->objects = NIL;
+	if (propagated)
+		part->removeType = OBJECT_FOREIGN_TABLE;
+	foreach(lc, whole->objects)
+	{
+		if (names_propagated(lfirst_node(List, lc)) == propagated)
+			part->objects = lappend(part->objects, lfirst(lc));
+	}
+	return part->objects != NIL ? with_statement(planned, (Node *) part) : NULL;
+}
+
+/* Core locks no foreign tables. */
+static void
+refuse_lock(const LockStmt * statement)
+{
+	ListCell   *lc;
+
+	foreach(lc, statement->relations)
+	{
+		Oid			relid = RangeVarGetRelid(lfirst_node(RangeVar, lc), NoLock, true);
+
+		if (OidIsValid(relid) && is_propagated(relid))
+			ereport(ERROR,
+					(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+					 errmsg("cannot lock foreign table \"%s\"", get_rel_name(relid)),
+					 errhint("The nodes' tables can be locked: %s.",
+							 on_nodes(relid, "LOCK TABLE %s IN ... MODE"))));
+	}
+}
+
+PlannedStmt *
+rf_ddl_rewrite(PlannedStmt *planned, PlannedStmt **rest)
+{
+	Node	   *statement = planned->utilityStmt;
+
+	*rest = NULL;
+	if (IsA(statement, LockStmt))
+		refuse_lock((LockStmt *) statement);
+	else if (IsA(statement, AlterTableStmt))
+		planned = copyObject(planned);	/* take_using changes it */
+	else if (IsA(statement, CommentStmt) && ((CommentStmt *) statement)->objtype == OBJECT_TABLE &&
+			 names_propagated((List *) ((CommentStmt *) statement)->object))
+	{
+		planned = copyObject(planned);
+		((CommentStmt *) planned->utilityStmt)->objtype = OBJECT_FOREIGN_TABLE;
+	}
+	else if (IsA(statement, DropStmt) && ((DropStmt *) statement)->removeType == OBJECT_TABLE)
+	{
+		PlannedStmt *propagated = drop_part(planned, true);
+
+		/* first: with a partitioned table go its partitions */
+		if (propagated != NULL)
+		{
+			*rest = drop_part(planned, false);
+			planned = propagated;
+		}
+	}
+	return planned;
 }

@@ -137,7 +137,7 @@ BEGIN
   UPDATE t SET a = here(0) WHERE a IN (3, 5);
 EXCEPTION WHEN unique_violation THEN
   GET STACKED DIAGNOSTICS context = PG_EXCEPTION_CONTEXT;
-  RAISE NOTICE 'row named: %, command named: %', context ~ 'row \(\d+,\d+\) of "mod_remote.t"', context ~ 'remote SQL command: UPDATE mod_remote.t';
+  RAISE NOTICE 'row named: %, command named: %', context ~ 'row \(\d+,\d+\) of "mod_remote.t"', context ~ 'remote SQL command on server "\w+": UPDATE mod_remote.t';
 END $$;
 DELETE FROM t WHERE 1 / (a - 1) = 5;
 UPDATE t SET c = 1 / (a - 1) WHERE a = 1;

@@ -245,6 +245,7 @@ describe_loss(ErrorData *error, Oid node, ForeignServer *server)
 	int			number = place_of_server(rf_server_nodes(server), node);
 	RfBuckets  *buckets;
 	int			held = 0;
+	bool		answered = error->detail != NULL && strstr(error->detail, "FATAL:") != NULL;
 	char	   *detail;
 
 	/* a statement over partitions of several servers has one of them for all */
@@ -256,6 +257,8 @@ describe_loss(ErrorData *error, Oid node, ForeignServer *server)
 	detail = psprintf("Server \"%s\" is node %d of server \"%s\": it has %d of the %d buckets of distributed tables.",
 					  name, number, server->servername, held, buckets->count);
 	error->detail = error->detail != NULL ? psprintf("%s\n%s", error->detail, detail) : detail;
+	if (answered)
+		return;					/* it is there, and says why it takes no session */
 	error->hint = psprintf("Rows of other nodes can be used by their keys, and replicated tables can be read. "
 						   "Start that server, or let its standby take its place: the option host "
 						   "can name both. "
@@ -333,8 +336,7 @@ rf_table_distribution(Oid foreigntableid)
 					(errcode(ERRCODE_UNDEFINED_COLUMN),
 					 errmsg("column \"%s\" of foreign table \"%s\" does not exist",
 							name, get_rel_name(foreigntableid)),
-					 errdetail("Option \"distributed_by\" names it."),
-					 errhint("Set the option to columns of the table with ALTER FOREIGN TABLE.")));
+					 errdetail("Option \"distributed_by\" names it.")));
 		distribution->keys[i] = attnum;
 		get_atttypetypmodcoll(foreigntableid, attnum, &distribution->types[i], &typmod,
 							  &distribution->collations[i]);

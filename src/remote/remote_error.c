@@ -84,6 +84,16 @@ access_hint(RfSession *session, int code, const char *primary, const char *sql)
 					access);
 }
 
+/* The hint for a type that a node lacks; NULL: the text of the message shows another error. */
+static char *
+type_hint(RfSession *session, int code, const char *primary)
+{
+	if (code != ERRCODE_UNDEFINED_OBJECT || strncmp(primary, "type ", strlen("type ")) != 0)
+		return NULL;
+	return psprintf("Types have to be on all servers: SELECT rdma.run_on(%s, 'CREATE TYPE ...').",
+					quote_literal_cstr(session->server_name));
+}
+
 void
 rf_session_raise(RfSession *session, PGresult *result, const char *sql)
 {
@@ -103,7 +113,10 @@ rf_session_raise(RfSession *session, PGresult *result, const char *sql)
 	primary = primary ? pstrdup(primary) : pchomp(PQerrorMessage(session->conn));
 	primary = rf_message_text(primary);
 	detail = detail ? rf_message_text(pstrdup(detail)) : NULL;
-	hint = hint ? rf_message_text(pstrdup(hint)) : access_hint(session, code, primary, sql);
+	if (hint != NULL)
+		hint = rf_message_text(pstrdup(hint));
+	else if ((hint = access_hint(session, code, primary, sql)) == NULL)
+		hint = type_hint(session, code, primary);
 	row_line = find_row(context, &row);
 	if (row_line)
 		context = row_line == context ? NULL : pnstrdup(context, row_line - 1 - context);
@@ -119,7 +132,7 @@ rf_session_raise(RfSession *session, PGresult *result, const char *sql)
 			 detail ? errdetail_internal("%s", detail) : 0,
 			 hint ? errhint("%s", hint) : 0,
 			 context ? errcontext("%s", context) : 0,
-			 errcontext("remote SQL command: %s", sql)));
+			 errcontext("remote SQL command on server \"%s\": %s", session->server_name, sql)));
 }
 
 void

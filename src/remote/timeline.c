@@ -134,7 +134,10 @@ rf_timeline_keep(const char *node, const char *answer)
 		int64		timeline = rf_placement_timeline(part, answer);
 
 		if (timeline > Max(part->record->timelines[part->number], 1))
+		{
 			keep(rel, part, timeline);
+			CommandCounterIncrement();	/* the same row may have other nodes */
+		}
 	}
 	PopActiveSnapshot();
 	table_close(rel, NoLock);

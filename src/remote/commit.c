@@ -397,9 +397,9 @@ take_answer(RfSession *session)
 			return true;
 		if (PQresultStatus(result) == PGRES_COMMAND_OK)
 			session->part = RF_PART_NONE;
+		/* libpq gives nothing else before data have been copied, so this would go on for ever */
+		session->broken |= rf_result_is_copy(result) || PQstatus(conn) != CONNECTION_OK;
 		PQclear(result);
-		if (PQstatus(conn) != CONNECTION_OK)
-			session->broken = true;
 	}
 	return session->broken;
 }

@@ -501,7 +501,8 @@ BEGIN
     relation := part.name::regclass;
     RETURN NEXT;
   END LOOP;
-  PERFORM rdma.run_on(server, rdma.foreign_key_statement(k)) FROM unnest(rdma.kept_foreign_keys(server, foreign_keys, force)) k;
+  foreign_keys := rdma.kept_foreign_keys(server, foreign_keys, force);
+  PERFORM rdma.run_on(server, rdma.foreign_key_statement(k)) FROM unnest(foreign_keys) k;
 END $function$;
 COMMENT ON FUNCTION rdma.distribute_tables(name, regclass[], text[], regclass[], boolean) IS 'turns local tables into tables of a server with nodes in one step, with the foreign keys between them. force: warns of constraints that it cannot keep, instead of failing';
 
@@ -1781,7 +1782,8 @@ BEGIN
   PERFORM rdma.drop_foreign_keys(server, dropped);
   PERFORM rdma.undistribute_table(tab);
   moved := rdma.distribute_table(name::regclass, server, distributed_by, replicated, force);
-  PERFORM rdma.run_on(server, rdma.foreign_key_statement(k)) FROM unnest(rdma.kept_foreign_keys(server, foreign_keys, force)) k;
+  foreign_keys := rdma.kept_foreign_keys(server, foreign_keys, force);
+  PERFORM rdma.run_on(server, rdma.foreign_key_statement(k)) FROM unnest(foreign_keys) k;
   RETURN moved;
 END $function$;
 COMMENT ON FUNCTION rdma.alter_distribution(regclass, text, boolean, boolean) IS 'distributes a table of a server with nodes by other columns, or has it replicated; how many rows it has. force: warns of constraints that it cannot keep, instead of failing';
@@ -2210,11 +2212,12 @@ BEGIN
   END IF;
   PERFORM rdma.note_phase('preparing', NULL, (share * rdma.ask_node(source,
     format('SELECT sum(reltuples)::bigint FROM pg_class WHERE oid = ANY (%L::regclass[]) HAVING min(reltuples) >= 0', relations), NULL::bigint))::bigint);
-  -- foreign keys that form a circle hold when all is done, if they are deferrable; others have code of the table's owner run, so they do not wait
+  -- foreign keys that form a circle hold when all is done, if they are deferrable. What another role owns there, the restricted operation
+  -- lets no trigger wait for, and other constraints have code of the owner run.
   FOR part IN
     SELECT n.node, string_agg(format('%I.%I', k->>0, k->>1), ', ') AS names FROM unnest(ARRAY[source, target]) n(node), LATERAL jsonb_array_elements(rdma.ask_node(n.node, format($sql$
-        SELECT jsonb_agg(DISTINCT jsonb_build_array(n.nspname, c.conname)) FROM pg_constraint c JOIN pg_namespace n ON n.oid = c.connamespace
-          WHERE c.contype = 'f' AND c.condeferrable AND c.conrelid = ANY (%L::regclass[])
+        SELECT jsonb_agg(DISTINCT jsonb_build_array(n.nspname, c.conname)) FROM pg_constraint c JOIN pg_namespace n ON n.oid = c.connamespace JOIN pg_class r ON r.oid = c.conrelid
+          WHERE c.contype = 'f' AND c.condeferrable AND c.conrelid = ANY (%L::regclass[]) AND r.relowner = current_user::regrole
             AND NOT EXISTS (SELECT FROM pg_constraint o WHERE o.connamespace = c.connamespace AND o.conname = c.conname AND o.contype <> 'f')$sql$, relations), '[[]]'::jsonb)) k
       WHERE relations IS NOT NULL GROUP BY n.node
   LOOP

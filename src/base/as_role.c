@@ -60,7 +60,15 @@ rf_owner_begin(RfRole *before, Oid relid)
 	if (!has_privs_of_role(GetUserId(), owner))
 		aclcheck_error(ACLCHECK_NOT_OWNER, get_relkind_objtype(get_rel_relkind(relid)),
 					   get_rel_name(relid));
-	rf_role_begin(before, owner);
+	if (owner != GetUserId())
+	{
+		rf_role_begin(before, owner);
+		return;
+	}
+	/* its own code needs no restriction, which would refuse deferred foreign keys, too */
+	GetUserIdAndSecContext(&before->user, &before->context);
+	before->nest = NewGUCNestLevel();
+	rf_restrict_search_path();
 }
 
 bool

@@ -1,0 +1,43 @@
+# A node answers the questions of rdma_fdw in every wrong way, by a proxy that knows them: test/lying. Each question gets some lies that
+# depend on a seed. The statement gives the right answer or an error that says what it is about, no server runs what the node said, and
+# none crashes.
+use strict;
+use warnings;
+use FindBin;
+use lib "$FindBin::Bin/../perl", "$FindBin::Bin/../lying", "$FindBin::Bin/../chaos";
+use RdmaCluster;
+use Lying::Run;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $seed = $ENV{SEED} || time() % 1_000_000;
+my %node = map { $_ => rdma_node($_, conf => "max_prepared_transactions = 20\n") } qw(n1 n2 co);
+my $run = Lying::Run->new(port => { map { $_ => $node{$_}->port } keys %node });
+my %asked = $run->learn;
+my @lies = grep { !Lying::Proxy::is_silent($_) } Lying::Proxy::lies();
+my @defects;
+
+diag("seed $seed");
+srand($seed);
+is(join("\n", sort keys %{ $run->{unknown} }), '', 'each statement that a node gets is a question that is known');
+
+# What no statement here asks: it takes a pooler, a third node, other coordinators, or a want of flows.
+my %elsewhere = map { $_ => 1 } qw(deallocate flows greeted local references seen unseen);
+is(join(' ', grep { !$asked{$_} && !$elsewhere{$_} } Lying::Questions::names()), '', 'each question is asked');
+foreach my $key (sort keys %asked)
+{
+	# the shape of an answer, and what it says
+	foreach my $lie (qw(no_columns null), @lies[ map { rand @lies } 1 .. 2 ])
+	{
+		my $name = $asked{$key}[ rand @{ $asked{$key} } ];
+		my $number = int(rand(1_000_000));
+		my ($lies, $verdict, $what) = $run->try($name, $key, $lie, $number);
+
+		push @defects, "$name, $key, $lie, $number: $verdict: " . substr($what // '', 0, 300) unless $verdict =~ /^(?:right|error)$/;
+	}
+}
+is(join("\n", @defects), '', "seed $seed: each answer is right, or an error");
+$run->end;
+unlike(slurp_file($_->logfile), qr/PANIC|TRAP|terminated by signal (?:6|11)/, $_->name . ' did not crash') foreach values %node;
+$_->stop foreach values %node;
+done_testing();

@@ -112,9 +112,9 @@ SET plan_cache_mode = force_generic_plan;
 EXECUTE by_value(3);
 RESET plan_cache_mode;
 -- a server that is none of the nodes
-SET rdma_fdw.exchange_partitions = off;
+SET rdma_fdw.disable = partitions;
 EXPLAIN (VERBOSE, COSTS OFF) SELECT a.x, o.v FROM a JOIN o ON a.id = o.k;
-RESET rdma_fdw.exchange_partitions;
+RESET rdma_fdw.disable;
 
 -- values of the joined rows are those of both servers: only if both are trusted they come as they are stored
 SELECT count(*) FROM rdma.run_on('os', 'CREATE TABLE os.d (k int, words tsvector)');

@@ -78,12 +78,12 @@ SET rdma_fdw.exchange_strategy = repartition_both;
 SELECT * FROM xf.checked('SELECT few.id, big.id AS b FROM few JOIN big ON big.k = few.k');
 -- most have partners
 SELECT exchanges FROM xf.checked('SELECT count(*) FROM big x JOIN big y ON x.k = y.k WHERE y.id > 6000');
-SET rdma_fdw.exchange_filters = off;
+SET rdma_fdw.disable = exchange_filters;
 SELECT exchanges FROM xf.checked('SELECT few.id, big.id AS b FROM few LEFT JOIN big ON big.k = few.k');
 SELECT exchanges FROM xf.checked('SELECT few.id, big.id AS b FROM few JOIN big ON big.k = few.k');
 
 -- each kind of join, either way round: no filter for the side whose rows the join keeps
-SET rdma_fdw.exchange_filters = on;
+SET rdma_fdw.disable = exchange_filter_costs;
 SELECT * FROM xf.checked('SELECT few.id, big.id AS b FROM big JOIN few ON big.k = few.k AND big.id > few.id * 10');
 SELECT * FROM xf.checked('SELECT few.id, big.id AS b FROM big LEFT JOIN few ON big.k = few.k', 325);
 SELECT * FROM xf.checked('SELECT few.id, big.id AS b FROM big RIGHT JOIN few ON big.k = few.k AND big.id > 20000', 10000);
@@ -112,9 +112,9 @@ SELECT exchanges FROM xf.checked('SELECT placed.id, q.s FROM placed LEFT JOIN (S
 SELECT exchanges FROM xf.checked('SELECT placed.id, q.s FROM placed JOIN (SELECT t, min(k) AS k, sum(id) AS s FROM big GROUP BY t) q ON q.k = placed.k');
 SELECT exchanges FROM xf.checked('SELECT placed.id, q.s FROM placed LEFT JOIN (SELECT k, sum(id) AS s FROM big GROUP BY k ORDER BY k LIMIT 500) q ON q.k = placed.k');
 SELECT exchanges FROM xf.checked('SELECT placed.id, q.s FROM placed LEFT JOIN (SELECT k, sum(count(*)) OVER () AS s FROM big GROUP BY k) q ON q.k = placed.k');
-SET rdma_fdw.exchange_filters = auto;
+RESET rdma_fdw.disable;
 SELECT * FROM xf.checked('SELECT placed.id, q.s FROM placed LEFT JOIN (SELECT k, sum(id) AS s FROM big GROUP BY k) q ON q.k = placed.k');
-SET rdma_fdw.exchange_filters = on;
+SET rdma_fdw.disable = exchange_filter_costs;
 SET rdma_fdw.exchange_strategy = repartition_both;
 -- keys of other types, several keys
 SELECT * FROM xf.checked('SELECT few.id, big.id AS b FROM few JOIN big ON big.t = few.t');
@@ -149,10 +149,10 @@ SELECT * FROM xf.checked('SELECT id FROM placed WHERE NOT EXISTS (SELECT FROM bi
 SELECT * FROM xf.checked('SELECT id FROM big WHERE EXISTS (SELECT FROM placed WHERE big.k = placed.k)');
 SELECT exchanges FROM xf.checked('SELECT placed.id, big.id AS b FROM placed RIGHT JOIN big ON big.k = placed.k');
 SELECT exchanges FROM xf.checked('SELECT placed.id, big.id AS b FROM placed FULL JOIN big ON big.k = placed.k');
-SET rdma_fdw.exchange_filters = auto;
+RESET rdma_fdw.disable;
 SELECT * FROM xf.checked('SELECT placed.id, big.id AS b FROM placed JOIN big ON big.k = placed.k');
 SELECT exchanges FROM xf.checked('SELECT x.id FROM big x JOIN placed ON x.k = placed.k WHERE x.id < 20');
-SET rdma_fdw.exchange_filters = on;
+SET rdma_fdw.disable = exchange_filter_costs;
 SET rdma_fdw.exchange_strategy = repartition_both;
 -- filters of filtered rows, and in the input of another exchange
 SELECT * FROM xf.checked('SELECT few.id, x.id AS b, y.id AS c FROM few JOIN big x ON x.k = few.k JOIN big y ON y.k = x.k AND y.id = x.id');
@@ -176,7 +176,7 @@ UPDATE xf.few SET t = 'seen' FROM xf.big WHERE big.k = few.k AND few.k = 74;
 SELECT count(*) FROM xf.few WHERE t = 'seen';
 ROLLBACK;
 -- workers, and readers that read again
-SET rdma_fdw.exchange_filters = on;
+SET rdma_fdw.disable = exchange_filter_costs;
 \c contrib_regression postgres 127.0.0.1 :n1
 ALTER DATABASE contrib_regression SET max_parallel_workers_per_gather = 2;
 ALTER DATABASE contrib_regression SET parallel_setup_cost = 0;
@@ -186,7 +186,7 @@ ALTER DATABASE contrib_regression SET min_parallel_table_scan_size = 0;
 ALTER DATABASE contrib_regression SET enable_hashjoin = off;
 \c contrib_regression postgres 127.0.0.1 :coord
 SET client_min_messages = warning;
-SET rdma_fdw.exchange_filters = on;
+SET rdma_fdw.disable = exchange_filter_costs;
 SET rdma_fdw.exchange_strategy = repartition_both;
 SELECT * FROM xf.checked('SELECT count(*), sum(big.id) AS s FROM few JOIN big ON big.k = few.k');
 SELECT * FROM xf.checked('SELECT count(*), sum(big.id) AS s FROM few LEFT JOIN big ON big.k = few.k');
@@ -203,7 +203,7 @@ ALTER DATABASE contrib_regression SET enable_mergejoin = off;
 ALTER DATABASE contrib_regression SET enable_material = off;
 \c contrib_regression postgres 127.0.0.1 :coord
 SET client_min_messages = warning;
-SET rdma_fdw.exchange_filters = on;
+SET rdma_fdw.disable = exchange_filter_costs;
 SET rdma_fdw.exchange_strategy = repartition_both;
 SELECT * FROM xf.checked('SELECT few.id, big.id AS b FROM few JOIN big ON big.k = few.k WHERE big.id < 3000', 2999);
 SELECT * FROM xf.checked('SELECT few.id, big.id AS b FROM few LEFT JOIN big ON big.k = few.k AND big.id < 3000', 2999);

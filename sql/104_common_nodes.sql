@@ -208,9 +208,9 @@ RESET plan_cache_mode;
 SELECT array_agg(v ORDER BY v) FROM a JOIN s ON a.id = s.k WHERE s.k = 4;
 SELECT planned('SELECT count(*), sum(a.x) AS x, sum(s.v) AS v FROM a JOIN s ON a.id = s.k');
 SELECT planned('SELECT id FROM a UNION SELECT k FROM s');
-SET rdma_fdw.exchange_partitions = off;
+SET rdma_fdw.disable = partitions;
 EXPLAIN (VERBOSE, COSTS OFF) SELECT a.x, s.v FROM a JOIN s ON a.id = s.k;
-RESET rdma_fdw.exchange_partitions;
+RESET rdma_fdw.disable;
 
 DROP SCHEMA cn, cn_here CASCADE;
 DROP EXTENSION citext;

@@ -57,7 +57,7 @@ CREATE FUNCTION sc.senders(query text, pattern text) RETURNS text[] LANGUAGE plp
 DECLARE line text; found text[] = '{}';
 BEGIN
 	SET LOCAL rdma_fdw.exchange_strategy = repartition_both;
-	SET LOCAL rdma_fdw.exchange_filters = off;
+	SET LOCAL rdma_fdw.disable = exchange_filters;
 	FOR line IN EXECUTE 'EXPLAIN (ANALYZE, COSTS OFF) ' || query LOOP
 		IF line ~ 'taken per process=' AND line ~ pattern THEN
 			found = found || substring(line FROM ' on (\w+)');

@@ -86,9 +86,9 @@ SET rdma_fdw.exchange_strategy = replicate;
 SELECT number, xp.producers(query), xp.same(query) FROM xp_here.cases WHERE number IN (1, 2, 8) ORDER BY 1;
 SET rdma_fdw.exchange_strategy = repartition_both;
 -- rows without partners
-SET rdma_fdw.exchange_filters = on;
+SET rdma_fdw.disable = exchange_filter_costs;
 SELECT number, xp.same(query) FROM xp_here.cases ORDER BY 1;
-SET rdma_fdw.exchange_filters = off;
+SET rdma_fdw.disable = exchange_filters;
 -- workers share what others have made, too; their leader takes no part; there is no worker; only one node has some
 SELECT xp.on_nodes('SET parallel_tuple_cost = 0');
 SELECT bool_and(xp.same(query)) FROM xp_here.cases;

@@ -87,14 +87,14 @@ SELECT number, shared FROM xr_here.cases LEFT JOIN LATERAL xr.shared(query) AS s
 SELECT bool_and(xr.same(query)) FROM xr_here.cases;
 RESET rdma_fdw.exchange_strategy;
 -- what is filtered is not shared
-SET rdma_fdw.exchange_filters = off;
+SET rdma_fdw.disable = exchange_filters;
 SELECT number, shared FROM xr_here.cases LEFT JOIN LATERAL xr.shared(query) AS shared ON true ORDER BY 1, 2;
 SELECT bool_and(xr.same(query)) FROM xr_here.cases;
 -- with filters, which an exchange with several readers may make, and does not obey
-SET rdma_fdw.exchange_filters = on;
+SET rdma_fdw.disable = exchange_filter_costs;
 SET rdma_fdw.exchange_strategy = repartition_both;
 SELECT bool_and(xr.same(query)) FROM xr_here.cases;
-RESET rdma_fdw.exchange_filters;
+RESET rdma_fdw.disable;
 -- workers, a leader that takes no part, no worker, one node alone with some; rows in a file, and in many pieces
 SELECT xr.on_nodes('SET max_parallel_workers_per_gather = 2', 'SET parallel_setup_cost = 0', 'SET parallel_tuple_cost = 0', 'SET min_parallel_table_scan_size = 0');
 SELECT bool_and(xr.same(query)) FROM xr_here.cases;

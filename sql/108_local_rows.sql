@@ -210,10 +210,10 @@ SELECT last_value FROM calls;
 SELECT o, l.* FROM (VALUES (10), (100001), (20)) v(o), LATERAL (SELECT count(*), sum(b.x) FROM many(o) m JOIN big b ON b.grp = m) l;
 
 -- a sub-select that the statement reads, and that what runs instead has a plan for
-SET rdma_fdw.decorrelate = on;
+SET rdma_fdw.disable = decorrelation_costs;
 SELECT count(*), sum((SELECT max(n) FROM big b WHERE b.grp = g)) FROM generate_series(3, 8) g;
 SELECT count(*), sum((SELECT max(n) FROM big b WHERE b.grp = m)) FROM many(100001) m;
-RESET rdma_fdw.decorrelate;
+RESET rdma_fdw.disable;
 SELECT count(*), sum(q.n) FROM many(10) m JOIN (SELECT grp, count(*) AS n FROM big GROUP BY grp) q ON q.grp = m;
 SELECT count(*), sum(q.n) FROM many(100001) m JOIN (SELECT grp, count(*) AS n FROM big GROUP BY grp) q ON q.grp = m;
 
@@ -239,14 +239,14 @@ SELECT sends('SELECT s.id, b.id FROM small s JOIN big b USING (grp) ORDER BY s.i
   sends('UPDATE big b SET x = 1 FROM small s WHERE s.grp = b.grp') AS updates;
 CREATE VIEW hidden WITH (security_barrier) AS SELECT * FROM lr_here.small WHERE grp > 2;
 SELECT sends('SELECT s.id, b.id FROM hidden s JOIN big b USING (grp) WHERE s.t < ''t3'' ORDER BY s.id, b.id LIMIT 5') AS behind_barrier;
-SET rdma_fdw.send_local_rows = off;
+SET rdma_fdw.disable = local_rows;
 SELECT sends('SELECT s.id, b.id FROM small s JOIN big b USING (grp) ORDER BY s.id, b.id LIMIT 5') AS off;
-RESET rdma_fdw.send_local_rows;
+RESET rdma_fdw.disable;
 -- what comes of such a statement is itself sent to the next one
 SELECT lr.planned('SELECT d.name, count(*) FROM (SELECT b.x, s.grp, count(*) AS n FROM small s JOIN big b USING (grp) GROUP BY 1, 2) q JOIN dim d ON d.id = q.n GROUP BY 1');
-SET rdma_fdw.lookahead_rows = 0;
+SET rdma_fdw.disable = lookahead;
 SELECT lr.planned('SELECT count(*) FROM big b WHERE b.x > (SELECT avg(c.x) FROM big c JOIN small s ON s.grp = c.grp WHERE c.grp = b.grp)');
-RESET rdma_fdw.lookahead_rows;
+RESET rdma_fdw.disable;
 
 -- rights: who may not read the table may not have it sent
 CREATE ROLE lr_reader;

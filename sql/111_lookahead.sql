@@ -52,9 +52,9 @@ BEGIN
 	EXECUTE format(counted, q) INTO here;
 	PERFORM set_config('search_path', 'la, public', true);
 	EXECUTE format(counted, q) INTO there;
-	PERFORM set_config('rdma_fdw.lookahead_rows', CASE WHEN singly THEN '0' ELSE '7' END, true);
+	PERFORM set_config('rdma_fdw.disable', CASE WHEN singly THEN 'lookahead' ELSE '' END, true);
 	EXECUTE format(counted, q) INTO each;
-	SET LOCAL rdma_fdw.lookahead_rows = 1000;
+	SET LOCAL rdma_fdw.disable = '';
 	RETURN CASE WHEN here = there AND here = each THEN 'same, ' || split_part(here, ' ', 1)
 		ELSE 'here ' || here || ', there ' || there || ', each ' || each END;
 END $$;

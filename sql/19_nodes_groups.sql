@@ -104,7 +104,7 @@ RESET rdma_fdw.exchange_strategy;
 
 -- Keys of rows that are here are sent to a join of the nodes.
 ALTER SERVER ng OPTIONS (ADD fdw_tuple_cost '1');
-SET rdma_fdw.send_local_rows = off;
+SET rdma_fdw.disable = local_rows;
 SELECT ng.planned('SELECT w.name, s.id, d.d_week FROM wanted w JOIN sale s ON s.item = w.item JOIN day d ON d.d_id = s.day WHERE d.d_week = 2');
 SELECT ng.planned('SELECT w.name, s.id, s.d_week FROM wanted w LEFT JOIN (SELECT * FROM sale JOIN day ON d_id = day WHERE d_week = 2) s ON s.item = w.item');
 SELECT ng.planned('SELECT s.id, d.d_week FROM sale s JOIN day d ON d.d_id = s.day WHERE d.d_week = 2 AND s.item IN (SELECT item FROM wanted)');

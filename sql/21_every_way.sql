@@ -72,14 +72,14 @@ ALTER TABLE way_here.large ALTER t SET STORAGE EXTERNAL;
 INSERT INTO way_here.large SELECT i, repeat(md5(i::text), n / 32) FROM unnest(ARRAY[100, 300000, 10, 1100000]) WITH ORDINALITY l(n, i);
 CREATE TABLE large (LIKE way_here.large INCLUDING STORAGE);
 SELECT rdma.distribute_table('large', 'way', 'id');
-SET rdma_fdw.dynamic_registration = on;
+SET rdma_fdw.disable = value_costs;
 INSERT INTO large TABLE way_here.large;
 SELECT sum(in_place) > 0 AS in_place FROM rdma.stat_lanes;
 SELECT * FROM differ('SELECT * FROM large');
-ALTER SERVER way1 OPTIONS (ADD options '-c rdma_fdw.dynamic_registration=on');
-ALTER SERVER way2 OPTIONS (ADD options '-c rdma_fdw.dynamic_registration=off');
+ALTER SERVER way1 OPTIONS (ADD options '-c rdma_fdw.disable=value_costs');
+ALTER SERVER way2 OPTIONS (ADD options '-c rdma_fdw.disable=value_memory');
 SELECT * FROM differ('SELECT * FROM large');
-RESET rdma_fdw.dynamic_registration;
+RESET rdma_fdw.disable;
 ALTER SERVER way1 OPTIONS (DROP options);
 ALTER SERVER way2 OPTIONS (DROP options);
 
@@ -134,14 +134,14 @@ BEGIN
 	EXECUTE 'EXPLAIN (ANALYZE, VERBOSE, COSTS OFF, TIMING OFF, SUMMARY OFF, FORMAT JSON) ' || query INTO plan;
 	RETURN jsonb_path_query_first(plan, '$.**{2 to last} ? (@."Node Type" == "Foreign Scan")') ->> key;
 END $$;
-ALTER SERVER way1 OPTIONS (ADD options '-c rdma_fdw.allow_page_shipping=on -c rdma_fdw.region_plan=box');
+ALTER SERVER way1 OPTIONS (ADD options '-c rdma_fdw.allow_page_shipping=on -c rdma_fdw.disable=page_copies,page_gathers,page_strides');
 SELECT sent('SELECT * FROM pages', 'Page Rows') AS page_rows, sent('SELECT * FROM pages', 'Page Boxes') > 0 AS boxes, d.* FROM differ('SELECT * FROM pages') d;
-ALTER SERVER way1 OPTIONS (SET options '-c rdma_fdw.allow_page_shipping=on -c rdma_fdw.region_plan=copy');
+ALTER SERVER way1 OPTIONS (SET options '-c rdma_fdw.allow_page_shipping=on -c rdma_fdw.disable=page_boxes,page_gathers,page_strides');
 SELECT sent('SELECT * FROM pages', 'Pages Packed') > 0 AS packed, d.* FROM differ('SELECT * FROM pages WHERE b > 10') d;
-ALTER SERVER way1 OPTIONS (SET options '-c rdma_fdw.allow_page_shipping=on -c rdma_fdw.region_plan=gather');
+ALTER SERVER way1 OPTIONS (SET options '-c rdma_fdw.allow_page_shipping=on -c rdma_fdw.disable=page_copies,page_boxes,page_strides');
 DO $$ BEGIN FOR i IN 1..600 LOOP EXIT WHEN coalesce(sent('SELECT * FROM pages', 'Uncopied Bytes') > 0, true); PERFORM pg_sleep(0.1); END LOOP; END $$;
 SELECT sent('SELECT * FROM pages WHERE b < 90', 'Uncopied Bytes') > 0 AS uncopied, d.* FROM differ('SELECT * FROM pages WHERE b < 90') d;
-ALTER SERVER way1 OPTIONS (SET options '-c rdma_fdw.allow_page_shipping=on -c rdma_fdw.region_plan=strided');
+ALTER SERVER way1 OPTIONS (SET options '-c rdma_fdw.allow_page_shipping=on -c rdma_fdw.disable=page_copies,page_boxes,page_gathers');
 SELECT * FROM differ('SELECT * FROM pages');
 
 -- nothing is left

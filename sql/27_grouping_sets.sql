@@ -93,9 +93,9 @@ SELECT gs.grouped('SELECT u.k, x.* FROM u, LATERAL (SELECT t, count(*), u.k + su
 SELECT gs.grouped('SELECT k, (SELECT max(c) FROM (SELECT count(*) + u.k AS c FROM t GROUP BY ROLLUP (t.k)) x) FROM u');
 SELECT gs.grouped('WITH w AS (SELECT k FROM u WHERE k > 1) SELECT k, (SELECT max(c) FROM (SELECT count(*) AS c FROM t WHERE k IN (SELECT k FROM w) GROUP BY ROLLUP (t.k)) x) FROM u');
 -- for each row by itself: for many it costs less here
-SET rdma_fdw.lookahead_rows = 0;
+SET rdma_fdw.disable = lookahead;
 SELECT gs.grouped('SELECT k, count(*) FROM t WHERE s > (SELECT max(c) FROM (SELECT count(*) + t.k AS c FROM u GROUP BY ROLLUP (u.k)) x) GROUP BY ROLLUP (k)');
-RESET rdma_fdw.lookahead_rows;
+RESET rdma_fdw.disable;
 
 -- a prepared statement, with and without the values in its plan
 SET search_path = gs;

@@ -37,7 +37,7 @@ CREATE FUNCTION nx.planned(q text) RETURNS SETOF text LANGUAGE plpgsql AS $$
 DECLARE line text; here text; there text; way text;
 BEGIN
 	SET LOCAL search_path = nx, public;
-	SET LOCAL rdma_fdw.decorrelate = on;
+	SET LOCAL rdma_fdw.disable = decorrelation_costs;
 	FOR line IN EXECUTE 'EXPLAIN (COSTS OFF) ' || q LOOP
 		IF line ~ 'Relations:|^ *(SubPlan|InitPlan)' THEN
 			RETURN NEXT regexp_replace(line, ' [0-9]+( \(returns.*)?$', '');
@@ -46,8 +46,8 @@ BEGIN
 	SET LOCAL search_path = nx_here, public;
 	here := nx.outcome(q);
 	SET LOCAL search_path = nx, public;
-	FOREACH way IN ARRAY '{on,auto,off}'::text[] LOOP
-		PERFORM set_config('rdma_fdw.decorrelate', way, true);
+	FOREACH way IN ARRAY '{decorrelation_costs,"",decorrelation}'::text[] LOOP
+		PERFORM set_config('rdma_fdw.disable', way, true);
 		there := nx.outcome(q);
 		IF here <> there THEN
 			RETURN NEXT way || ' DIFFERENT: ' || there || ', here ' || here;
@@ -61,7 +61,7 @@ CREATE FUNCTION nx.expected(q text) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE plan json; rows float;
 BEGIN
 	SET LOCAL search_path = nx, public;
-	SET LOCAL rdma_fdw.decorrelate = on;
+	SET LOCAL rdma_fdw.disable = decorrelation_costs;
 	EXECUTE 'EXPLAIN (FORMAT JSON) ' || q INTO plan;
 	rows := plan -> 0 -> 'Plan' ->> 'Plan Rows';
 	RETURN CASE WHEN rows < 50 THEN 'few' WHEN rows < 300 THEN 'some' WHEN rows < 500 THEN 'half' ELSE 'most' END;
@@ -95,11 +95,11 @@ BEGIN
 		END IF;
 	END LOOP;
 END $$;
-SET rdma_fdw.decorrelate = on;
+SET rdma_fdw.disable = decorrelation_costs;
 SELECT nx.limits('SELECT id FROM nx.a WHERE EXISTS (SELECT FROM nx.b WHERE y = 3)');
 SELECT nx.limits('SELECT id, NOT EXISTS (SELECT FROM nx.b WHERE y = 3) FROM nx.a');
 SELECT nx.limits('SELECT id FROM nx.a WHERE x NOT IN (SELECT y FROM nx.b)');
-RESET rdma_fdw.decorrelate;
+RESET rdma_fdw.disable;
 -- IN: as good as EXISTS where NULL is as good as false
 SELECT nx.planned('SELECT id FROM a WHERE id IN (SELECT aid FROM b WHERE y = 2) OR x = 1');
 SELECT nx.planned('SELECT id FROM a WHERE (x, id) IN (SELECT y, aid FROM b) OR x = 1 OR t IN (SELECT v FROM b WHERE id < 9)');
@@ -179,12 +179,12 @@ SELECT nx.planned('SELECT id FROM a WHERE ARRAY(SELECT id FROM b WHERE b.aid = a
 SELECT nx.planned('SELECT id, ARRAY(SELECT max(y) FROM b WHERE b.aid = a.id) AS v FROM a WHERE id > 140');
 -- more than one row, but not for a row that asks
 SELECT nx.planned('SELECT id, (SELECT y FROM b WHERE b.aid = a.id AND b.id <> a.id) AS v FROM a WHERE id > 149');
-SET rdma_fdw.decorrelate = on;
+SET rdma_fdw.disable = decorrelation_costs;
 \set VERBOSITY terse
 SELECT count((SELECT y FROM nx.b WHERE b.aid = a.id)) FROM nx.a;
 \set VERBOSITY default
 SELECT id, CASE WHEN id > 148 THEN (SELECT y FROM nx.b WHERE b.aid = a.id AND b.id < 299) END AS v FROM nx.a WHERE id BETWEEN 146 AND 151 ORDER BY 1;
-RESET rdma_fdw.decorrelate;
+RESET rdma_fdw.disable;
 CREATE TEMPORARY TABLE nx_lengths AS SELECT id, (SELECT v FROM nx.b WHERE b.id = a.id) AS v FROM nx.a;
 SELECT format_type(atttypid, atttypmod) FROM pg_attribute WHERE attrelid = 'nx_lengths'::regclass AND attname = 'v';
 SELECT rdma.first_two(i ORDER BY i DESC), rdma.first_two(nullif(i, 1) ORDER BY i), rdma.only_value(rdma.first_two(i) FILTER (WHERE i = 2)), rdma.only_value('{}'::int[]) IS NULL AS nothing FROM generate_series(1, 3) i;
@@ -209,7 +209,7 @@ CREATE FUNCTION nx.written(statement text) RETURNS SETOF text LANGUAGE plpgsql A
 DECLARE line text; n bigint;
 BEGIN
 	SET LOCAL search_path = nx, public;
-	SET LOCAL rdma_fdw.decorrelate = on;
+	SET LOCAL rdma_fdw.disable = decorrelation_costs;
 	FOR line IN EXECUTE 'EXPLAIN (COSTS OFF) ' || statement LOOP
 		IF line ~ 'Relations:|^ *(SubPlan|InitPlan)' THEN
 			RETURN NEXT regexp_replace(line, ' [0-9]+( \(returns.*)?$', '');

@@ -160,7 +160,7 @@ SELECT * FROM differences('uneven');
 SELECT (SELECT array_agg(a) FROM (SELECT a, b, c, d FROM pages.uneven OFFSET 0) t) = (SELECT array_agg(a) FROM (SELECT a, b, c, d FROM columns.uneven OFFSET 0) t) AS same_order;
 -- in boxes or alone: whichever costs less here, or as the sender's session was told
 SELECT * FROM differences('many', 'b');
-ALTER SERVER pages OPTIONS (SET options '-c rdma_fdw.allow_page_shipping=on -c rdma_fdw.region_plan=copy');
+ALTER SERVER pages OPTIONS (SET options '-c rdma_fdw.allow_page_shipping=on -c rdma_fdw.disable=page_boxes,page_gathers,page_strides');
 SELECT boxes, packed > 0 AS packed FROM how('SELECT * FROM pages.many WHERE b < 90');
 SELECT boxes, packed > 0 AS packed FROM how('SELECT * FROM pages.many');
 SELECT * FROM differences('many', '*', 'b < 90');
@@ -173,7 +173,7 @@ ALTER SYSTEM SET rdma_fdw.register_shared_buffers = on;
 SELECT pg_reload_conf();
 \c contrib_regression postgres 127.0.0.1 :coord
 SET client_min_messages = warning;
-ALTER SERVER pages OPTIONS (SET options '-c rdma_fdw.allow_page_shipping=on -c rdma_fdw.region_plan=gather');
+ALTER SERVER pages OPTIONS (SET options '-c rdma_fdw.allow_page_shipping=on -c rdma_fdw.disable=page_copies,page_boxes,page_strides');
 DO $$ BEGIN FOR i IN 1..600 LOOP EXIT WHEN (SELECT coalesce(u.uncopied, true) FROM uncopied('SELECT * FROM pages.many') u); PERFORM pg_sleep(0.1); END LOOP; END $$;
 SELECT gathered, uncopied FROM uncopied('SELECT * FROM pages.many WHERE b = 1');
 SELECT gathered, uncopied FROM uncopied('SELECT * FROM pages.many WHERE b < 90');
@@ -183,7 +183,7 @@ SELECT * FROM differences('many');
 SELECT * FROM differences('types');
 SELECT * FROM differences('dead');
 SELECT * FROM differences('toasted');
-ALTER SERVER pages OPTIONS (SET options '-c rdma_fdw.allow_page_shipping=on -c rdma_fdw.region_plan=box');
+ALTER SERVER pages OPTIONS (SET options '-c rdma_fdw.allow_page_shipping=on -c rdma_fdw.disable=page_copies,page_gathers,page_strides');
 SELECT uncopied FROM uncopied('SELECT * FROM pages.many');
 SELECT uncopied FROM uncopied('SELECT * FROM pages.many WHERE b = 1');
 SELECT * FROM differences('types');
@@ -192,7 +192,7 @@ SELECT boxes > 0 AS boxes, packed FROM how('SELECT * FROM pages.many WHERE b = 1
 SELECT rows, page_rows FROM how('SELECT * FROM pages.sparse');
 SELECT * FROM differences('sparse');
 SELECT * FROM differences('many', '*', 'b = 1');
-ALTER SERVER pages OPTIONS (SET options '-c rdma_fdw.allow_page_shipping=on -c rdma_fdw.region_plan=strided');
+ALTER SERVER pages OPTIONS (SET options '-c rdma_fdw.allow_page_shipping=on -c rdma_fdw.disable=page_copies,page_boxes,page_gathers');
 SELECT boxes FROM how('SELECT * FROM pages.many');
 SELECT * FROM differences('many');
 ALTER SERVER pages OPTIONS (SET options '-c rdma_fdw.allow_page_shipping=on');

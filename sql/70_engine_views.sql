@@ -64,6 +64,12 @@ SET rdma_fdw.polling_mode = 'busy';
 ALTER SYSTEM SET rdma_fdw.polling_mode = 'sometimes';
 SELECT name, boot_val, enumvals, context FROM pg_settings WHERE name = 'rdma_fdw.polling_mode';
 
+SET rdma_fdw.disable = 'lookahead, local_rows';
+SHOW rdma_fdw.disable;
+SET rdma_fdw.disable = value_costs, page_boxes;
+SHOW rdma_fdw.disable;
+SET rdma_fdw.disable = 'lookahead, nothing';
+RESET rdma_fdw.disable;
 SET rdma_fdw.receive_pool = 'sometimes';
 SELECT name, boot_val, min_val, max_val, enumvals, context FROM pg_settings WHERE name LIKE 'rdma_fdw.receive_pool%' ORDER BY name;
 SELECT c.attname, c.atttypid::regtype, col_description(c.attrelid, c.attnum) IS NOT NULL AS told

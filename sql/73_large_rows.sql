@@ -10,7 +10,7 @@ DECLARE
 BEGIN
 	FOREACH mode IN ARRAY ARRAY['off', 'on', 'auto'] LOOP
 		EXECUTE format('CREATE SERVER large73_%s FOREIGN DATA WRAPPER rdma_fdw OPTIONS (host %L, port %L, dbname %L, options %L)',
-					   mode, '127.0.0.1', current_setting('port'), current_database(), '-c rdma_fdw.dynamic_registration=' || mode);
+					   mode, '127.0.0.1', current_setting('port'), current_database(), '-c rdma_fdw.disable=' || CASE mode WHEN 'off' THEN 'value_memory' WHEN 'on' THEN 'value_costs' ELSE '' END);
 		EXECUTE format('CREATE USER MAPPING FOR CURRENT_USER SERVER large73_%s OPTIONS (user %L)', mode, current_user);
 		EXECUTE format('CREATE SCHEMA near73_%s', mode);
 	END LOOP;
@@ -48,10 +48,10 @@ SELECT rows, bytes FROM digest('near73_auto.t');
 -- the other way
 CREATE TABLE far73.target (LIKE far73.t INCLUDING STORAGE);
 IMPORT FOREIGN SCHEMA far73 LIMIT TO (target) FROM SERVER large73_on INTO near73_on;
-SET rdma_fdw.dynamic_registration = on;
+SET rdma_fdw.disable = value_costs;
 INSERT INTO near73_on.target SELECT * FROM far73.t;
 SELECT * FROM digest('far73.target') EXCEPT SELECT * FROM digest('far73.t');
-RESET rdma_fdw.dynamic_registration;
+RESET rdma_fdw.disable;
 
 SET client_min_messages = warning;
 DROP FUNCTION digest(regclass);

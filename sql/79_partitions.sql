@@ -134,9 +134,9 @@ SELECT joined('SELECT ra.t, b.y FROM ra JOIN b ON ra.id = b.aid WHERE ra.id < 10
 -- several joins, sub-selects, windows, parameters
 SELECT joined('SELECT a.x, sum(b.y) AS s, count(ra.t) FROM a JOIN b ON a.id = b.aid LEFT JOIN ra ON ra.id = a.id GROUP BY a.x');
 SELECT joined('SELECT a.id, s.n FROM a JOIN (SELECT aid, count(*) AS n FROM b GROUP BY aid) s ON s.aid = a.id');
-SET rdma_fdw.lookahead_rows = 0;
+SET rdma_fdw.disable = lookahead;
 SELECT joined('SELECT id, (SELECT sum(b.y) FROM b JOIN ra ON b.aid = ra.id WHERE ra.x = l.v) FROM (SELECT v AS id, v FROM l) l');
-RESET rdma_fdw.lookahead_rows;
+RESET rdma_fdw.disable;
 PREPARE q(int) AS SELECT count(*), sum(b.y) FROM a JOIN b ON a.id = b.aid WHERE a.id > $1 AND b.y < $1;
 SET plan_cache_mode = force_generic_plan;
 EXECUTE q(9);
@@ -146,14 +146,14 @@ RESET plan_cache_mode;
 SELECT joined('SELECT mixed.t, b.y FROM mixed JOIN b ON mixed.id = b.aid');
 SELECT joined('SELECT count(*) FROM a');
 SELECT count(*) FROM joined('SELECT a.id, b.id AS bid FROM a JOIN b ON a.id = b.aid FOR UPDATE OF a') WHERE joined ~ 'Strategy';
-SET rdma_fdw.exchange_partitions = off;
+SET rdma_fdw.disable = partitions;
 SELECT joined('SELECT count(*), sum(a.x), sum(b.y) FROM a JOIN b ON a.id = b.aid');
-RESET rdma_fdw.exchange_partitions;
+RESET rdma_fdw.disable;
 -- core's partitionwise join is still used
 SET enable_partitionwise_join = on;
-SET rdma_fdw.exchange_partitions = off;
+SET rdma_fdw.disable = partitions;
 EXPLAIN (COSTS OFF) SELECT ra.t, rb.y FROM ra JOIN rb USING (id);
-RESET rdma_fdw.exchange_partitions;
+RESET rdma_fdw.disable;
 RESET enable_partitionwise_join;
 -- servers that cannot exchange rows
 \c contrib_regression postgres 127.0.0.1 :n2
@@ -172,11 +172,11 @@ DROP FOREIGN TABLE rb2;
 CREATE FOREIGN TABLE rb2 PARTITION OF rb DEFAULT SERVER np3 OPTIONS (table_name 'rb2');
 SET rdma_fdw.exchange_strategy = repartition_both;
 SELECT count(*), sum(x), sum(y) FROM ra JOIN rb USING (id);
-SET rdma_fdw.exchange_partitions = off;
+SET rdma_fdw.disable = partitions;
 SELECT count(*), sum(x), sum(y) FROM ra JOIN rb USING (id);
 
 -- rows of a table whose partitions are on one server are stored, not returned to the client
-RESET rdma_fdw.exchange_partitions;
+RESET rdma_fdw.disable;
 CREATE TABLE np_here.copied (n int, k text);
 INSERT INTO np_here.copied SELECT v, k FROM l;
 SELECT count(*) = (SELECT count(*) FROM l) AS all_of_them FROM np_here.copied;

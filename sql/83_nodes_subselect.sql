@@ -65,7 +65,7 @@ SELECT ns.planned('SELECT a.id, g.c FROM a JOIN (SELECT id, count(*) AS c FROM b
 SELECT ns.planned('SELECT a.id, g.c FROM a JOIN (SELECT id, count(*) AS c FROM b WHERE n > (SELECT min(n) FROM b) GROUP BY id) g ON a.id = g.id');
 
 -- correlated
-SET rdma_fdw.decorrelate = on;
+SET rdma_fdw.disable = decorrelation_costs;
 SELECT ns.planned('SELECT id FROM a WHERE x < (SELECT avg(y) FROM b WHERE b.id = a.id)');
 SELECT ns.planned('SELECT id FROM a WHERE x < (SELECT avg(y) FROM b WHERE b.aid = a.id)');
 SELECT ns.planned('SELECT id, (SELECT count(*) FROM b WHERE b.aid = a.id) AS c FROM a');
@@ -93,9 +93,9 @@ SELECT ns.planned('SELECT y, count(*) AS c FROM b GROUP BY y HAVING count(*) > (
 SELECT ns.planned('SELECT y, count(*) AS c FROM b GROUP BY ROLLUP (y) HAVING count(*) > (SELECT count(*) FROM a WHERE a.x = b.y)');
 SELECT ns.planned('SELECT id, (SELECT sum(y) FROM b WHERE b.aid < a.id) AS s FROM a WHERE id < 3');
 SELECT ns.planned('SELECT id, (SELECT sum(y) FROM b WHERE b.aid = a.id AND random() >= 0) AS s FROM a WHERE id < 3');
-SET rdma_fdw.decorrelate = off;
+SET rdma_fdw.disable = decorrelation;
 SELECT ns.planned('SELECT id, (SELECT count(*) FROM b WHERE b.aid = a.id) AS c FROM a WHERE id < 3');
-RESET rdma_fdw.decorrelate;
+RESET rdma_fdw.disable;
 -- by cost: many look-ups
 SELECT ns.planned('SELECT id, (SELECT count(*) FROM b WHERE b.aid = a.id) AS c FROM a');
 

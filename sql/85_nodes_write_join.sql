@@ -135,10 +135,10 @@ SELECT same('UPDATE t SET n = 9 FROM u WHERE u.g = t.k');
 RESET rdma_fdw.exchange_strategy;
 -- rows that are joined elsewhere are written where they lie
 ALTER SERVER nj OPTIONS (ADD compute_nodes 'nj2');
-SET rdma_fdw.compute_nodes = on;
+SET rdma_fdw.disable = compute_node_costs;
 SELECT same('UPDATE t SET n = 12 FROM u WHERE u.k = t.k AND t.g < 10 RETURNING t.*');
 SELECT same('DELETE FROM u USING t WHERE u.g = t.g AND t.k < 200');
-RESET rdma_fdw.compute_nodes;
+RESET rdma_fdw.disable;
 ALTER SERVER nj OPTIONS (DROP compute_nodes);
 -- what the nodes cannot compute, and tables that are here
 SELECT same('UPDATE t SET n = 10 FROM u WHERE u.k = t.k AND pg_column_size(t.v) + pg_backend_pid() > u.g');

@@ -120,7 +120,7 @@ INSERT INTO cn.queries (query) VALUES
 \set SHOW_CONTEXT never
 \pset format unaligned
 \pset tuples_only on
-SET rdma_fdw.compute_nodes = on;
+SET rdma_fdw.disable = compute_node_costs;
 SELECT cn.moved(query) FROM cn.queries ORDER BY n;
 SET rdma_fdw.exchange_strategy = replicate;
 SELECT n, cn.moved(query) FROM cn.queries WHERE n IN (1, 2, 4, 6, 10, 12) ORDER BY n;
@@ -141,11 +141,11 @@ ALTER FOREIGN TABLE cn_single.a OPTIONS (ADD distributed_by 'id');
 ALTER FOREIGN TABLE cn_single.b OPTIONS (ADD distributed_by 'id');
 ANALYZE cn_single.a, cn_single.b;
 SELECT count(*), sum(b.y) FROM cn_single.a JOIN cn_single.b ON a.id = b.aid;
-SET rdma_fdw.compute_nodes = off;
+SET rdma_fdw.disable = compute_nodes;
 SELECT count(*), sum(b.y) FROM cn_single.a JOIN cn_single.b ON a.id = b.aid;
 \echo both names of one
 ALTER SERVER cn_single OPTIONS (SET compute_nodes 'cn1');
-SET rdma_fdw.compute_nodes = on;
+SET rdma_fdw.disable = compute_node_costs;
 EXPLAIN (COSTS OFF) SELECT FROM cn_single.a JOIN cn_single.b ON a.id = b.aid;
 DROP SCHEMA cn_single CASCADE;
 DROP SERVER cn_single;
@@ -179,15 +179,15 @@ FETCH 2 FROM c;
 COMMIT;
 
 -- by cost: not for a few rows; for many that are cheap to scan and dear to join
-RESET rdma_fdw.compute_nodes;
+RESET rdma_fdw.disable;
 SELECT cn.moved('SELECT a.x, count(*) AS n FROM a JOIN b ON a.id = b.aid GROUP BY a.x');
 UPDATE pg_class SET reltuples = 10000000, relpages = 100000 WHERE oid IN ('cn.a'::regclass, 'cn.b'::regclass);
 SELECT cn.moved('SELECT a.x, count(*) AS n FROM a JOIN b ON a.t = b.t GROUP BY a.x', false);
 SELECT cn.moved('SELECT a.x, count(*) AS n FROM a JOIN b ON a.id = b.id GROUP BY a.x', false);
 SELECT cn.moved('SELECT count(*) FROM a', false);
-SET rdma_fdw.compute_nodes = off;
+SET rdma_fdw.disable = compute_nodes;
 SELECT cn.moved('SELECT a.x, count(*) AS n FROM a JOIN b ON a.t = b.t GROUP BY a.x', false);
-SET rdma_fdw.compute_nodes = on;
+SET rdma_fdw.disable = compute_node_costs;
 
 -- errors name the node, also if the user may not use it
 \set VERBOSITY terse

@@ -27,8 +27,7 @@ CREATE TABLE nw.x AS TABLE nw_copy.x;
 CREATE TABLE nw.y AS TABLE nw_copy.y;
 SELECT rdma.distribute_table('nw.x', 'nw', 'b'), rdma.distribute_table('nw.y', 'nw');
 ANALYZE nw_copy.x, nw_copy.y, nw.x, nw.y;
-SET rdma_fdw.decorrelate = on;
-SET rdma_fdw.compute_nodes = on;
+SET rdma_fdw.disable = decorrelation_costs, compute_node_costs;
 SET rdma_fdw.exchange_strategy = replicate;
 \set windows 'SELECT x.b, rank() OVER (ORDER BY x.a), sum(x.b) OVER (PARTITION BY coalesce(x.a, 1)) FROM x WHERE x.a > 8 AND (x.b IS NOT NULL OR (SELECT count(*) FROM y WHERE y.a = x.b) > 1)'
 SET search_path = nw;

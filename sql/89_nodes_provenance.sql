@@ -57,8 +57,8 @@ BEGIN
   SET LOCAL search_path = np, public;
   FOREACH strategy IN ARRAY '{auto,colocated,repartition_one,repartition_both,replicate,pull}'::text[] LOOP
     FOREACH compute IN ARRAY '{off,on,auto}'::text[] LOOP
-      PERFORM set_config('rdma_fdw.exchange_strategy', strategy, true), set_config('rdma_fdw.compute_nodes', compute, true),
-        set_config('rdma_fdw.decorrelate', CASE compute WHEN 'off' THEN 'off' ELSE 'on' END, true);
+      PERFORM set_config('rdma_fdw.exchange_strategy', strategy, true), set_config('rdma_fdw.disable',
+        CASE compute WHEN 'off' THEN 'compute_nodes, decorrelation' WHEN 'on' THEN 'compute_node_costs, decorrelation_costs' ELSE 'decorrelation_costs' END, true);
       BEGIN
         EXECUTE format(digest, query) INTO got;
       EXCEPTION WHEN OTHERS THEN
@@ -70,8 +70,7 @@ BEGIN
     END LOOP;
   END LOOP;
   RESET search_path;
-  PERFORM set_config('rdma_fdw.exchange_strategy', 'auto', true), set_config('rdma_fdw.compute_nodes', 'auto', true),
-    set_config('rdma_fdw.decorrelate', 'auto', true);
+  PERFORM set_config('rdma_fdw.exchange_strategy', 'auto', true), set_config('rdma_fdw.disable', '', true);
   RETURN coalesce(wrong, 'same, ' || split_part(expected, ' ', 1) || ' rows');
 END $$;
 -- What is sent.

@@ -4,7 +4,7 @@ CREATE EXTENSION IF NOT EXISTS rdma_fdw;
 RESET client_min_messages;
 
 -- rows that go with a statement have a test of their own
-SET rdma_fdw.send_local_rows = off;
+SET rdma_fdw.disable = local_rows;
 -- Each row is expensive, so that plans do not depend on other costs.
 DO $$ BEGIN EXECUTE format(
   'CREATE SERVER kj_srv FOREIGN DATA WRAPPER rdma_fdw OPTIONS (host ''127.0.0.1'', port %L, dbname %L, fdw_startup_cost ''0'', fdw_tuple_cost ''1000'')',

@@ -474,7 +474,7 @@ COMMENT ON COLUMN rdma.stat_engine.registrations IS 'registrations of pieces of 
 COMMENT ON COLUMN rdma.stat_engine.registration_hits IS 'pieces that were registered already when a stream wanted them';
 COMMENT ON COLUMN rdma.stat_engine.registration_evictions IS 'registrations of value memory given up for others';
 COMMENT ON COLUMN rdma.stat_engine.registrations_refused IS 'times a stream got no piece, and copied';
-COMMENT ON COLUMN rdma.stat_engine.copy_us_per_mb IS 'what it costs to copy a MB into buffers, in microseconds, measured when the engine started; rdma_fdw.dynamic_registration = auto decides by this and the next two';
+COMMENT ON COLUMN rdma.stat_engine.copy_us_per_mb IS 'what it costs to copy a MB into buffers, in microseconds, measured when the engine started; whether a row is copied is decided by this and the next two';
 COMMENT ON COLUMN rdma.stat_engine.register_us IS 'what it costs to register and deregister memory, in microseconds, whatever its size';
 COMMENT ON COLUMN rdma.stat_engine.register_us_per_mb IS 'and for each MB of it';
 
@@ -504,7 +504,7 @@ COMMENT ON COLUMN rdma.stat_lanes.signaled IS 'work requests that asked for a co
 COMMENT ON COLUMN rdma.stat_lanes.turns IS 'turns that ended because it was the next stream''s';
 COMMENT ON COLUMN rdma.stat_lanes.throttled IS 'times the admission policy made the lane wait';
 COMMENT ON COLUMN rdma.stat_lanes.throttled_ms IS 'how long it waited in all, in milliseconds';
-COMMENT ON COLUMN rdma.stat_lanes.in_place IS 'buffers whose payload was sent from value memory, where it had been laid out, without a copy (rdma_fdw.dynamic_registration)';
+COMMENT ON COLUMN rdma.stat_lanes.in_place IS 'buffers whose payload was sent from value memory, where it had been laid out, without a copy';
 COMMENT ON COLUMN rdma.stat_lanes.in_place_bytes IS 'bytes of such payload';
 COMMENT ON COLUMN rdma.stat_lanes.from_pages IS 'buffers of which parts were sent from pages in shared buffers, without a copy (rdma_fdw.register_shared_buffers)';
 COMMENT ON COLUMN rdma.stat_lanes.from_pages_bytes IS 'bytes of such parts';
@@ -588,7 +588,7 @@ CREATE VIEW rdma.stat_flows AS
 COMMENT ON COLUMN rdma.stat_flows.pool_buffers IS 'receive buffers that the reader''s streams share (rdma_fdw.receive_pool); NULL: the stream has its own';
 COMMENT ON COLUMN rdma.stat_flows.claims IS 'of a sender: those that it got, each for one buffer full';
 COMMENT ON COLUMN rdma.stat_flows.claims_lost IS 'of a sender: attempts to claim one that found it taken';
-COMMENT ON COLUMN rdma.stat_flows.region_copies IS 'of a sender of heap pages (rdma_fdw.allow_page_shipping): pages of which the rows alone were sent (rdma_fdw.region_plan)';
+COMMENT ON COLUMN rdma.stat_flows.region_copies IS 'of a sender of heap pages (rdma_fdw.allow_page_shipping): pages of which the rows alone were sent';
 COMMENT ON COLUMN rdma.stat_flows.region_gathers IS 'of a sender of heap pages: pages of which work requests gathered the rows from where they lay';
 COMMENT ON COLUMN rdma.stat_flows.region_strided IS 'of a sender of heap pages: pages of equally long rows at equal distances, which the device took apart (rdma.devices.max_strided)';
 COMMENT ON COLUMN rdma.stat_flows.region_boxes IS 'of a sender of heap pages: pages sent with what lies between the rows';

@@ -1,10 +1,10 @@
 /*
  * guc.c - the settings of rdma_fdw: names, descriptions, units, ranges and when they may change.
  *
- * Defines them and nothing else; their variables are in base/settings.c, and what a setting does is
- * told where it is used. Settings that need a
- * start of the server exist in a session that loaded the library by itself too, where they show
- * what the configuration file says and change nothing.
+ * Defines them and nothing else; their variables are in base/settings.c, with the defaults of numbers
+ * and enumerations. What a setting does is told where it is used. Settings that need a start of the
+ * server exist in a session that loaded the library by itself too, where they show what the
+ * configuration file says and change nothing.
  */
 #include "postgres.h"
 
@@ -12,30 +12,16 @@
 
 #include "miscadmin.h"
 #include "utils/guc.h"
+#include "utils/varlena.h"
 
 #include "base/networks.h"
+#include "rdma_fdw/compat.h"
 #include "rdma_fdw/exchange.h"
 #include "rdma_fdw/guc.h"
 #include "rdma_fdw/serve.h"
 #include "shmem/layout.h"
 
-static const struct config_enum_entry dynamic_registration_options[] = {
-	{"off", RF_VALUES_OFF, false},
-	{"auto", RF_VALUES_AUTO, false},
-	{"on", RF_VALUES_ON, false},
-	{"false", RF_VALUES_OFF, true},
-	{"true", RF_VALUES_ON, true},
-	{NULL, 0, false}
-};
-
-static const struct config_enum_entry region_plan_options[] = {
-	{"auto", RF_REGION_AUTO, false},
-	{"copy", RF_REGION_COPY, false},
-	{"gather", RF_REGION_GATHER, false},
-	{"box", RF_REGION_BOX, false},
-	{"strided", RF_REGION_STRIDED, false},
-	{NULL, 0, false}
-};
+static char *disable = NULL;
 
 static const struct config_enum_entry register_pages_options[] = {
 	{"auto", RF_REGISTER_AUTO, false},
@@ -85,31 +71,6 @@ static const struct config_enum_entry exchange_strategy_options[] = {
 	{NULL, 0, false}
 };
 
-static const struct config_enum_entry exchange_filters_options[] = {
-	{"auto", RF_EXCHANGE_FILTERS_AUTO, false},
-	{"on", RF_EXCHANGE_FILTERS_ON, false},
-	{"off", RF_EXCHANGE_FILTERS_OFF, false},
-	{"true", RF_EXCHANGE_FILTERS_ON, true},
-	{"false", RF_EXCHANGE_FILTERS_OFF, true},
-	{NULL, 0, false}
-};
-
-static const struct config_enum_entry compute_nodes_options[] = {
-	{"auto", RF_COMPUTE_AUTO, false},
-	{"on", RF_COMPUTE_ON, false},
-	{"off", RF_COMPUTE_OFF, false},
-	{"true", RF_COMPUTE_ON, true},
-	{"false", RF_COMPUTE_OFF, true},
-	{NULL, 0, false}
-};
-
-static const struct config_enum_entry decorrelate_options[] = {
-	{"auto", RF_DECORRELATE_AUTO, false},
-	{"on", RF_DECORRELATE_ON, false},
-	{"off", RF_DECORRELATE_OFF, false},
-	{NULL, 0, false}
-};
-
 static const struct config_enum_entry snapshot_options[] = {
 	{"common", RF_SNAPSHOT_COMMON, false},
 	{"each_node", RF_SNAPSHOT_EACH_NODE, false},
@@ -130,6 +91,74 @@ static const struct config_enum_entry encryption_options[] = {
 	{NULL, 0, false}
 };
 
+/* What rdma_fdw.disable names, see guc.h. */
+static const struct
+{
+	const char *name;
+	int			technique;
+}			techniques[] = {
+
+	{"lookahead", RF_LOOKAHEAD},
+	{"local_rows", RF_LOCAL_ROWS},
+	{"partitions", RF_PARTITIONS},
+	{"exchange_filters", RF_EXCHANGE_FILTERS},
+	{"exchange_filter_costs", RF_EXCHANGE_FILTER_COSTS},
+	{"compute_nodes", RF_COMPUTE_NODES},
+	{"compute_node_costs", RF_COMPUTE_NODE_COSTS},
+	{"decorrelation", RF_DECORRELATION},
+	{"decorrelation_costs", RF_DECORRELATION_COSTS},
+	{"value_memory", RF_VALUE_MEMORY},
+	{"value_costs", RF_VALUE_COSTS},
+	{"page_copies", RF_PAGE_COPIES},
+	{"page_boxes", RF_PAGE_BOXES},
+	{"page_gathers", RF_PAGE_GATHERS},
+	{"page_strides", RF_PAGE_STRIDES},
+};
+
+static bool
+check_disable(char **newval, void **extra, GucSource source)
+{
+	char	   *names = pstrdup(*newval);
+	List	   *list;
+	ListCell   *lc;
+	int			disabled = 0;
+
+	if (!SplitIdentifierString(names, ',', &list))
+	{
+		GUC_check_errdetail("List syntax is invalid.");
+		return false;
+	}
+	foreach(lc, list)
+	{
+		int			technique = 0;
+
+		for (int i = 0; i < lengthof(techniques); i++)
+		{
+			if (strcmp(techniques[i].name, lfirst(lc)) == 0)
+				technique = techniques[i].technique;
+		}
+		if (technique == 0)
+		{
+			GUC_check_errdetail("There is no technique \"%s\".", (char *) lfirst(lc));
+			return false;
+		}
+		disabled |= technique;
+	}
+	list_free(list);
+	pfree(names);
+	*extra = rf_guc_malloc(sizeof(int));
+	if (*extra == NULL)
+		return false;
+	*(int *) *extra = disabled;
+	return true;
+}
+
+static void
+assign_disable(const char *newval, void *extra)
+{
+	rf_disabled = *(int *) extra;
+}
+
 static bool
 check_trusted_networks(char **newval, void **extra, GucSource source)
 {
@@ -148,17 +177,17 @@ define_start_settings(GucContext context)
 							"Memory for the send and receive buffers of all flows.",
 							"Lent to peers in pieces. With an RDMA device it is locked in memory. A "
 							"quarter as much besides is for rows that do not fit a buffer.",
-							&rf_buffer_memory, 256 * 1024, 4 * 1024, INT_MAX / 2,
+							&rf_buffer_memory, rf_buffer_memory, 4 * 1024, INT_MAX / 2,
 							context, GUC_UNIT_KB, NULL, NULL, NULL);
 	DefineCustomIntVariable("rdma_fdw.max_flows",
 							"Maximum number of streams, incoming and outgoing, at one time.",
 							NULL,
-							&rf_max_flows, 4096, 16, RF_MAX_FLOWS,
+							&rf_max_flows, rf_max_flows, 16, RF_MAX_FLOWS,
 							context, 0, NULL, NULL, NULL);
 	DefineCustomIntVariable("rdma_fdw.engine_lanes",
 							"Number of threads of the engine that move data.",
 							"Two nodes use as many lanes as the one with fewer has.",
-							&rf_engine_lanes, 1, 1, RF_MAX_LANES,
+							&rf_engine_lanes, rf_engine_lanes, 1, RF_MAX_LANES,
 							context, 0, NULL, NULL, NULL);
 	DefineCustomStringVariable("rdma_fdw.listen_address",
 							   "Host name or address on which the engine listens for other "
@@ -170,14 +199,14 @@ define_start_settings(GucContext context)
 							"TCP port on which the engine listens for other engines.",
 							"0 takes any free port; readers learn it over their database "
 							"connection.",
-							&rf_engine_port, 0, 0, 65535,
+							&rf_engine_port, rf_engine_port, 0, 65535,
 							context, 0, NULL, NULL, NULL);
 	DefineCustomEnumVariable("rdma_fdw.provider",
 							 "What moves the data: an RDMA device (verbs), shared memory and TCP "
 							 "(soft), or TCP alone (tcp).",
 							 "\"auto\" takes verbs when a usable device is found, and TCP for nodes "
 							 "that it does not reach.",
-							 &rf_provider, RF_PROVIDER_AUTO, provider_options,
+							 &rf_provider, rf_provider, provider_options,
 							 context, 0, NULL, NULL, NULL);
 	DefineCustomStringVariable("rdma_fdw.device",
 							   "Name of the RDMA device to use.",
@@ -188,47 +217,47 @@ define_start_settings(GucContext context)
 	DefineCustomIntVariable("rdma_fdw.device_port",
 							"Port of the RDMA device; 0 takes the first active one.",
 							NULL,
-							&rf_device_port, 0, 0, 255,
+							&rf_device_port, rf_device_port, 0, 255,
 							context, 0, NULL, NULL, NULL);
 	DefineCustomIntVariable("rdma_fdw.gid_index",
 							"Index of the GID to use on the RDMA device; -1 chooses the best one.",
 							"RoCEv2 with an IPv4 address is preferred.",
-							&rf_gid_index, -1, -1, 1023,
+							&rf_gid_index, rf_gid_index, -1, 1023,
 							context, 0, NULL, NULL, NULL);
 	DefineCustomIntVariable("rdma_fdw.mtu",
 							"Path MTU on the RDMA device; 0 takes the active MTU of the port.",
 							NULL,
-							&rf_mtu, 0, 0, 4096,
+							&rf_mtu, rf_mtu, 0, 4096,
 							context, GUC_UNIT_BYTE, NULL, NULL, NULL);
 	DefineCustomIntVariable("rdma_fdw.traffic_class",
 							"Traffic class of RDMA packets (on RoCEv2: DSCP * 4).",
 							NULL,
-							&rf_traffic_class, 0, 0, 255,
+							&rf_traffic_class, rf_traffic_class, 0, 255,
 							context, 0, NULL, NULL, NULL);
 	DefineCustomIntVariable("rdma_fdw.service_level",
 							"Service level of RDMA packets.",
 							NULL,
-							&rf_service_level, 0, 0, 15,
+							&rf_service_level, rf_service_level, 0, 15,
 							context, 0, NULL, NULL, NULL);
 	DefineCustomIntVariable("rdma_fdw.ack_timeout",
 							"Exponent of the RDMA acknowledgement timeout: 4.096 microseconds * 2 "
 							"^ this.",
 							"A device may wait up to four times as long.",
-							&rf_ack_timeout, 16, 1, 31,
+							&rf_ack_timeout, rf_ack_timeout, 1, 31,
 							context, 0, NULL, NULL, NULL);
 	DefineCustomIntVariable("rdma_fdw.retry_count",
 							"Times an unacknowledged RDMA packet is sent again before the "
 							"connection counts as lost.",
 							"Soft-RoCE takes 7 for without end; then rdma_fdw.peer_timeout ends "
 							"it.",
-							&rf_retry_count, 6, 0, 7,
+							&rf_retry_count, rf_retry_count, 0, 7,
 							context, 0, NULL, NULL, NULL);
 	DefineCustomEnumVariable("rdma_fdw.encryption",
 							 "Whether engines encrypt what they send each other over TCP; the "
 							 "stricter of two nodes' settings holds.",
 							 "\"auto\" does, \"require\" also keeps rows from RDMA devices, which "
 							 "do not encrypt; \"off\" leaves it to the other node.",
-							 &rf_encryption, RF_ENCRYPTION_AUTO, encryption_options,
+							 &rf_encryption, rf_encryption, encryption_options,
 							 context, 0, NULL, NULL, NULL);
 }
 
@@ -239,19 +268,19 @@ define_engine_settings(void)
 							"Time after which another engine counts as lost: without any sign of "
 							"life, or without any data getting through.",
 							NULL,
-							&rf_peer_timeout, 30 * 1000, 500, 3600 * 1000,
+							&rf_peer_timeout, rf_peer_timeout, 500, 3600 * 1000,
 							PGC_SIGHUP, GUC_UNIT_MS, NULL, NULL, NULL);
 	DefineCustomEnumVariable("rdma_fdw.polling_mode",
 							 "How the engine's lanes wait for completions.",
 							 "\"adaptive\" sleeps, and once woken polls on for about as long as a "
 							 "sleep takes; \"busy\" never sleeps and takes a core per lane.",
-							 &rf_polling_mode, RF_POLLING_ADAPTIVE, polling_mode_options,
+							 &rf_polling_mode, rf_polling_mode, polling_mode_options,
 							 PGC_SIGHUP, 0, NULL, NULL, NULL);
 	DefineCustomIntVariable("rdma_fdw.admission_window",
 							"Most bytes that the engine has in flight; what is beyond waits, and "
 							"is merged while it waits.",
 							"0 has no limit.",
-							&rf_admission_window, 4 * 1024, 0, 1024 * 1024,
+							&rf_admission_window, rf_admission_window, 0, 1024 * 1024,
 							PGC_SIGHUP, GUC_UNIT_KB, NULL, NULL, NULL);
 	DefineCustomStringVariable("rdma_fdw.engine_address",
 							   "Address that this node tells readers to connect their engines to.",
@@ -265,7 +294,7 @@ define_engine_settings(void)
 							"invited.",
 							"So long nodes of one statement may take to open their streams to each "
 							"other, too.",
-							&rf_token_lifetime, 60, 1, 3600,
+							&rf_token_lifetime, rf_token_lifetime, 1, 3600,
 							PGC_SIGHUP, GUC_UNIT_S, NULL, NULL, NULL);
 	DefineCustomStringVariable("rdma_fdw.trusted_networks",
 							   "Networks that protect what crosses them, so that rows may do so in "
@@ -291,12 +320,12 @@ define_stream_settings(void)
 							"Number of receive buffers of one stream.",
 							"1 is the single-buffer mode. Servers and tables can have their own "
 							"value.",
-							&rf_receive_buffers, 4, 1, RF_MAX_SLOTS,
+							&rf_receive_buffers, rf_receive_buffers, 1, RF_MAX_SLOTS,
 							PGC_USERSET, 0, NULL, NULL, NULL);
 	DefineCustomIntVariable("rdma_fdw.receive_buffer_size",
 							"Size of each receive buffer of a stream.",
 							"Servers and tables can have their own value.",
-							&rf_receive_buffer_size, 256,
+							&rf_receive_buffer_size, rf_receive_buffer_size,
 							RF_MIN_SLOT_SIZE / 1024, RF_MAX_SLOT_SIZE / 1024,
 							PGC_USERSET, GUC_UNIT_KB, NULL, NULL, NULL);
 	DefineCustomEnumVariable("rdma_fdw.receive_pool",
@@ -304,54 +333,54 @@ define_stream_settings(void)
 							 "\"auto\" shares where that needs fewer buffers than "
 							 "rdma_fdw.receive_buffers for each producer; "
 							 "\"granted\" shares without remote compare-and-swap.",
-							 &rf_receive_pool, RF_RECEIVE_POOL_AUTO, receive_pool_options,
+							 &rf_receive_pool, rf_receive_pool, receive_pool_options,
 							 PGC_USERSET, 0, NULL, NULL, NULL);
 	DefineCustomIntVariable("rdma_fdw.inline_limit",
 							"Results up to this size come inside the answer on the database "
 							"connection.",
 							"Servers and tables can have their own value. 0 sends every row "
 							"through the engines.",
-							&rf_inline_limit, 64, 0, RF_MAX_INLINE / 1024,
+							&rf_inline_limit, rf_inline_limit, 0, RF_MAX_INLINE / 1024,
 							PGC_USERSET, GUC_UNIT_KB, NULL, NULL, NULL);
 	DefineCustomIntVariable("rdma_fdw.flow_weight",
 							"Share of the streams that this session reads, when streams compete.",
 							"Bytes are shared in proportion to the weights.",
-							&rf_flow_weight, RF_DEFAULT_WEIGHT, 1, RF_MAX_WEIGHT,
+							&rf_flow_weight, rf_flow_weight, 1, RF_MAX_WEIGHT,
 							PGC_SUSET, 0, NULL, NULL, NULL);
 	DefineCustomIntVariable("rdma_fdw.role_share",
 							"Part of the flows, buffers, connected nodes and one-time tokens that "
 							"one role may have, in percent.",
 							"Superusers may have all.",
-							&rf_role_share, 50, 1, 100,
+							&rf_role_share, rf_role_share, 1, 100,
 							PGC_SUSET, 0, NULL, NULL, NULL);
 	DefineCustomIntVariable("rdma_fdw.buffer_wait",
 							"Time to wait for buffers when rdma_fdw.buffer_memory is used up.",
 							"The stream then fails. Each of its two sessions has its own value.",
-							&rf_buffer_wait, 10 * 1000, 0, 3600 * 1000,
+							&rf_buffer_wait, rf_buffer_wait, 0, 3600 * 1000,
 							PGC_USERSET, GUC_UNIT_MS, NULL, NULL, NULL);
 	DefineCustomIntVariable("rdma_fdw.cores",
 							"Processor cores that nodes of one statement on this machine share.",
 							"Each node's part of a statement that exchanges rows has no more "
 							"parallel workers than its share. 0: as many as the machine has.",
-							&rf_cores, 0, 0, 65536,
+							&rf_cores, rf_cores, 0, 65536,
 							PGC_USERSET, 0, NULL, NULL, NULL);
 	DefineCustomIntVariable("rdma_fdw.kept_memory",
 							"Memory that a session keeps for its next statement when it has freed "
 							"it.",
 							"Of sessions that send rows to other servers or read theirs. 0: as the "
 							"C library has it.",
-							&rf_kept_memory, 64 * 1024, 0, 1024 * 1024,
+							&rf_kept_memory, rf_kept_memory, 0, 1024 * 1024,
 							PGC_USERSET, GUC_UNIT_KB, NULL, NULL, NULL);
 	DefineCustomIntVariable("rdma_fdw.exchange_wait",
 							"Time to wait until all nodes have buffers for the exchanges of a "
 							"statement.",
 							"While it waits the statement holds none. It then fails.",
-							&rf_exchange_wait, 60 * 1000, 0, INT_MAX,
+							&rf_exchange_wait, rf_exchange_wait, 0, INT_MAX,
 							PGC_USERSET, GUC_UNIT_MS, NULL, NULL, NULL);
 	DefineCustomIntVariable("rdma_fdw.connect_timeout",
 							"Time to wait for the connection between two engines.",
 							NULL,
-							&rf_connect_timeout, 10 * 1000, 100, 600 * 1000,
+							&rf_connect_timeout, rf_connect_timeout, 100, 600 * 1000,
 							PGC_USERSET, GUC_UNIT_MS, NULL, NULL, NULL);
 	DefineCustomStringVariable("rdma_fdw.application_name",
 							   "application_name of the sessions on data nodes.",
@@ -376,40 +405,22 @@ define_data_node_settings(void)
 							"full.",
 							"They leave with the next row that the query makes. 0 sends full "
 							"batches only.",
-							&rf_flush_time, 200, 0, 3600 * 1000,
+							&rf_flush_time, rf_flush_time, 0, 3600 * 1000,
 							PGC_USERSET, GUC_UNIT_MS, NULL, NULL, NULL);
 	DefineCustomBoolVariable("rdma_fdw.allow_page_shipping",
 							 "On a data node: the role may be sent rows of labelled tables as they "
 							 "are stored.",
 							 "With them leave columns and dead rows that the query did not ask "
 							 "for.",
-							 &rf_allow_page_shipping, false,
+							 &rf_allow_page_shipping, rf_allow_page_shipping,
 							 PGC_SUSET, 0, NULL, NULL, NULL);
-	DefineCustomEnumVariable("rdma_fdw.region_plan",
-							 "On a data node: how rows of heap pages that travel as they are leave "
-							 "their page.",
-							 "\"copy\" copies the rows alone and sends them, \"gather\" sends them "
-							 "from where they are, \"strided\" lets the device leave out what lies "
-							 "between equal ones, \"box\" sends it, too; \"auto\" whichever costs "
-							 "less.",
-							 &rf_region_mode, RF_REGION_AUTO, region_plan_options,
-							 PGC_USERSET, 0, NULL, NULL, NULL);
 	DefineCustomEnumVariable("rdma_fdw.register_shared_buffers",
 							 "On a data node: heap pages are sent from shared buffers without a "
 							 "copy, which are registered for it.",
 							 "An RDMA device locks all shared buffers in memory for that. \"auto\" "
 							 "does not register when it would keep the engine for long.",
-							 &rf_register_pages, RF_REGISTER_AUTO, register_pages_options,
+							 &rf_register_pages, rf_register_pages, register_pages_options,
 							 PGC_SIGHUP, 0, NULL, NULL, NULL);
-	DefineCustomEnumVariable("rdma_fdw.dynamic_registration",
-							 "Where a data node lays out rows that do not fit a buffer, and "
-							 "batches that go to several nodes: in memory that is registered for "
-							 "the purpose, or in its own, from which they are copied to the "
-							 "buffers.",
-							 "\"auto\" registers when that is cheaper, by what both cost when the "
-							 "engine started.",
-							 &rf_dynamic_registration, RF_VALUES_AUTO, dynamic_registration_options,
-							 PGC_USERSET, 0, NULL, NULL, NULL);
 }
 
 /* What the coordinator's planner and EXPLAIN go by. */
@@ -422,63 +433,34 @@ define_plan_settings(void)
 							 "tables, "
 							 "\"none\" nothing but to send columns. "
 							 "It goes for statements that are planned from now on.",
-							 &rf_push_down, RF_PUSH_DOWN_ALL, push_down_options,
+							 &rf_push_down, rf_push_down, push_down_options,
 							 PGC_USERSET, 0, NULL, NULL, NULL);
 	DefineCustomBoolVariable("rdma_fdw.measured_costs",
 							 "Counts the network's round trip and bandwidth, as measured, into "
 							 "costs of foreign scans.",
 							 "Only where the options fdw_startup_cost and fdw_tuple_cost of the "
 							 "server are not set.",
-							 &rf_measured_costs, true,
+							 &rf_measured_costs, rf_measured_costs,
 							 PGC_USERSET, GUC_EXPLAIN, NULL, NULL, NULL);
 	DefineCustomEnumVariable("rdma_fdw.exchange_strategy",
 							 "How tables of a server with several nodes are joined.",
 							 "auto takes what costs least; any other value is taken where it is "
 							 "possible. "
 							 "pull joins on this node.",
-							 &rf_exchange_strategy, RF_STRATEGY_AUTO, exchange_strategy_options,
+							 &rf_exchange_strategy, rf_exchange_strategy, exchange_strategy_options,
 							 PGC_USERSET, 0, NULL, NULL, NULL);
-	DefineCustomBoolVariable("rdma_fdw.exchange_partitions",
-							 "Whether servers that hold partitions of the same table, or are "
-							 "nodes, join their tables among themselves.",
-							 "As nodes of one server do. They have to reach each other for that.",
-							 &rf_exchange_partitions, true,
-							 PGC_USERSET, 0, NULL, NULL, NULL);
-	DefineCustomBoolVariable("rdma_fdw.send_local_rows",
-							 "Whether data nodes may join rows that are on this node, where these "
-							 "are few.",
-							 "The rows go with the statement, if that costs less than to join "
-							 "here.",
-							 &rf_send_local_rows, true,
-							 PGC_USERSET, 0, NULL, NULL, NULL);
-	DefineCustomEnumVariable("rdma_fdw.exchange_filters",
-							 "Whether rows that have no partners on the node that they would go to "
-							 "stay where they are.",
-							 "auto looks for them where that costs less, on wherever it is right.",
-							 &rf_exchange_filters, RF_EXCHANGE_FILTERS_AUTO, exchange_filters_options,
-							 PGC_USERSET, 0, NULL, NULL, NULL);
-	DefineCustomEnumVariable("rdma_fdw.compute_nodes",
-							 "Whether a server's compute_nodes join the rows of its nodes.",
-							 "auto lets them where that costs less, on where it is possible.",
-							 &rf_compute_nodes, RF_COMPUTE_AUTO, compute_nodes_options,
-							 PGC_USERSET, 0, NULL, NULL, NULL);
-	DefineCustomEnumVariable("rdma_fdw.decorrelate",
-							 "Whether correlated sub-selects over tables of a server with several "
-							 "nodes become joins.",
-							 "auto plans both ways and takes what costs less.",
-							 &rf_decorrelate, RF_DECORRELATE_AUTO, decorrelate_options,
-							 PGC_USERSET, 0, NULL, NULL, NULL);
-	DefineCustomIntVariable("rdma_fdw.lookahead_rows",
-							"Rows that are read ahead for sub-selects that ask data nodes for each "
-							"row, to ask for many at once.",
-							"0 asks for each by itself.",
-							&rf_lookahead_rows, 1000, 0, 10000,
-							PGC_USERSET, 0, NULL, NULL, NULL);
+	DefineCustomStringVariable("rdma_fdw.disable",
+							   "Techniques that are not used.",
+							   "A list of names. A name that ends in _costs has the technique used "
+							   "wherever that is possible, whatever it costs.",
+							   &disable, "",
+							   PGC_USERSET, GUC_LIST_INPUT | GUC_EXPLAIN, check_disable,
+							   assign_disable, NULL);
 	DefineCustomBoolVariable("rdma_fdw.explain_nodes",
 							 "EXPLAIN shows the plans that the nodes of a server with nodes have "
 							 "for their part.",
 							 NULL,
-							 &rf_explain_nodes, false,
+							 &rf_explain_nodes, rf_explain_nodes,
 							 PGC_USERSET, 0, NULL, NULL, NULL);
 }
 
@@ -493,7 +475,7 @@ define_transaction_settings(void)
 							 "transactions, and warns where one has not; "
 							 "\"required\" refuses to write then; \"best_effort\" commits on each "
 							 "node for itself.",
-							 &rf_commit_mode, RF_COMMIT_ATOMIC, commit_options,
+							 &rf_commit_mode, rf_commit_mode, commit_options,
 							 PGC_USERSET, 0, NULL, NULL, NULL);
 	DefineCustomEnumVariable("rdma_fdw.snapshot",
 							 "Whether a statement that reads several nodes sees transactions on "
@@ -502,26 +484,26 @@ define_transaction_settings(void)
 							 "on nodes; "
 							 "\"each_node\" takes each when the transaction first uses the node, "
 							 "and may see half of another.",
-							 &rf_snapshot_mode, RF_SNAPSHOT_COMMON, snapshot_options,
+							 &rf_snapshot_mode, rf_snapshot_mode, snapshot_options,
 							 PGC_USERSET, 0, NULL, NULL, NULL);
 	DefineCustomBoolVariable("rdma_fdw.allow_snapshot_isolation",
 							 "Lets SERIALIZABLE transactions use several nodes, or a node and "
 							 "local tables.",
 							 "They have snapshot isolation on each then: write skew between nodes "
 							 "is not found.",
-							 &rf_allow_snapshot_isolation, false,
+							 &rf_allow_snapshot_isolation, rf_allow_snapshot_isolation,
 							 PGC_USERSET, 0, NULL, NULL, NULL);
 	DefineCustomBoolVariable("rdma_fdw.propagate_ddl",
 							 "Has DROP, ALTER and RENAME of foreign tables with the option "
 							 "propagate_ddl reach the tables of the nodes.",
 							 "Off: they change what is here only, as for other foreign tables.",
-							 &rf_propagate_ddl, true,
+							 &rf_propagate_ddl, rf_propagate_ddl,
 							 PGC_USERSET, 0, NULL, NULL, NULL);
 	DefineCustomBoolVariable("rdma_fdw.resolve",
 							 "Finishes in the background what transactions left prepared on nodes.",
 							 "Off in a copy of a coordinator that still runs: both would finish "
 							 "the same transactions.",
-							 &rf_resolve, true,
+							 &rf_resolve, rf_resolve,
 							 PGC_SIGHUP, 0, NULL, NULL, NULL);
 }
 

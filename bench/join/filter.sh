@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # filter.sh: TPC-H over several data nodes with lineitem lying anywhere, so that it has to move where it is joined, once without filters of exchanges
-# (rdma_fdw.exchange_filters = off) and once with them (auto): CPU of all processes of the nodes, the least of interleaved rounds in one session, as other
+# (rdma_fdw.disable = exchange_filters) and once with them: CPU of all processes of the nodes, the least of interleaved rounds in one session, as other
 # work on the machine only adds to it. Each query as the planner joins it (auto), and with both sides moved (rdma_fdw.exchange_strategy = repartition_both).
 # Then joins of a table with keys of which 1 to 100 in a hundred are wanted. The rows must be the same with filters and without.
 #
@@ -70,7 +70,7 @@ run()
 		echo "SET search_path = dist; SET rdma_fdw.exchange_strategy = $1; SET statement_timeout = '${timeout}s'; SELECT count(*) FROM supplier;"
 		for ((r = 0; r <= $3; r++)); do
 			for mode in $( ((r % 2)) && echo off auto || echo auto off); do
-				echo "SET rdma_fdw.exchange_filters = $mode;"
+				echo "SET rdma_fdw.disable = '$([ "$mode" = off ] && echo exchange_filters)';"
 				printf '\\echo begin %s %s\n' "$mode" "$r"
 				echo "\\! $dir/cpu"
 				printf '\\o %s\n' "$dir/rows/$mode"
@@ -79,7 +79,7 @@ run()
 				echo "\\! $dir/cpu"
 			done
 		done
-		echo "SET rdma_fdw.exchange_filters = auto;"
+		echo "RESET rdma_fdw.disable;"
 		printf 'EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF) '
 		query "$2"
 	} | rf_psql coord -qAt -v ON_ERROR_STOP=0 2>&1

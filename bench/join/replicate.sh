@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # replicate.sh: a table that one node sends to N compute nodes (1:2, 1:4, 1:8): million rows per second of CPU on the sending node, backend and engine, with
-# its batches copied into a send slot for each (rdma_fdw.dynamic_registration = off) and laid out once for all (on). Medians of ROUNDS (default 5)
+# its batches copied into a send slot for each (rdma_fdw.disable = value_memory) and laid out once for all (value_costs). Medians of ROUNDS (default 5)
 # interleaved rounds of ROWS (default 1,000,000) rows, and of the ratio within a round; also how often the sending engine's lane slept for 1,000 of its buffers.
 set -euo pipefail
 . "$(dirname "$0")/../clusters.sh"
@@ -37,7 +37,7 @@ lane="SELECT 'lane', sleeps, requests, in_place FROM rdma.stat_lanes"
 run()
 {
 	local n=$1 mode=$2 before after
-	rf_psql from -q -c "ALTER DATABASE postgres SET rdma_fdw.dynamic_registration = $mode"
+	rf_psql from -q -c "ALTER DATABASE postgres SET rdma_fdw.disable = $([ "$mode" = off ] && echo value_memory || echo value_costs)"
 	before=$(rf_sql from "$lane")
 	rf_psql coord -qAt <<SQL | awk '/^ticks ./ { if (!after) before[$2] = $3; else sum += $3 - before[$2] } /^ticks$/ { after = 1 } END { printf "%.0f ", sum }'
 SET rdma_fdw.exchange_strategy = replicate;

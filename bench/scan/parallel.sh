@@ -102,8 +102,8 @@ for ((run = 1; run <= runs; run++)); do
 		done
 	done
 	echo "join serial $(timed "SET rdma_fdw.exchange_strategy = pull;" "${query[join]}")"
-	echo "join here $(timed "SET rdma_fdw.compute_nodes = on;" "${query[join]}")"
-	echo "join nodes $(timed "SET rdma_fdw.compute_nodes = off; SET rdma_fdw.exchange_strategy = repartition_both;" "${query[join]}")"
+	echo "join here $(timed "SET rdma_fdw.disable = compute_node_costs;" "${query[join]}")"
+	echo "join nodes $(timed "SET rdma_fdw.disable = compute_nodes; SET rdma_fdw.exchange_strategy = repartition_both;" "${query[join]}")"
 done >"$raw"
 sort "$raw" | awk '
 	{ key = $1 " " $2; values[key, ++count[key]] = $3; if (!(key in seen)) { seen[key] = 1; order[++keys] = key } }

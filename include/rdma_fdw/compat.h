@@ -213,6 +213,17 @@ rf_ec_members(EquivalenceClass *ec, Relids relids)
 #endif
 }
 
+/* Until 15 settings were in memory of malloc. */
+static inline void *
+rf_guc_malloc(size_t size)
+{
+#if PG_VERSION_NUM >= 160000
+	return guc_malloc(LOG, size);
+#else
+	return malloc(size);
+#endif
+}
+
 /* 18 no longer tells ExecutorRun whether it is the only call for the statement. */
 #if PG_VERSION_NUM >= 180000
 #define RF_EXECUTE_ONCE_PARAM

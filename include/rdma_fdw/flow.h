@@ -124,8 +124,8 @@ typedef struct RfFlowSubmit
 extern void rf_flow_submit_all(const RfFlowSubmit *submits, int count);
 
 /*
- * Where to lay out a row that does not fit a buffer, so that it is sent from there, by
- * rdma_fdw.dynamic_registration; NULL: anywhere. May wait for earlier rows to leave.
+ * Where to lay out a row that does not fit a buffer, so that it is sent from there;
+ * NULL: anywhere. May wait for earlier rows to leave.
  * rf_flow_submit_from hands over a part of the row: it leaves from there if it was placed, else by
  * way of the buffer.
  */

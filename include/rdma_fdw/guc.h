@@ -12,10 +12,10 @@
 #define RF_DEFAULT_WEIGHT	10
 
 /* postmaster start */
-extern int	rf_buffer_memory;	/* rdma_fdw.buffer_memory, kB: the arena, default 256MB */
-extern int	rf_max_flows;		/* rdma_fdw.max_flows, default 1024 */
-extern int	rf_engine_lanes;	/* rdma_fdw.engine_lanes, default 1 */
-extern char *rf_listen_address; /* rdma_fdw.listen_address, default: listen_addresses' first */
+extern int	rf_buffer_memory;	/* rdma_fdw.buffer_memory, kB: the arena */
+extern int	rf_max_flows;		/* rdma_fdw.max_flows */
+extern int	rf_engine_lanes;	/* rdma_fdw.engine_lanes */
+extern char *rf_listen_address; /* rdma_fdw.listen_address; "": the first of listen_addresses */
 extern int	rf_engine_port;		/* rdma_fdw.engine_port; 0 = any free port */
 extern int	rf_provider;		/* rdma_fdw.provider: auto | verbs | soft | tcp */
 extern char *rf_device;			/* rdma_fdw.device */
@@ -26,39 +26,37 @@ extern int	rf_traffic_class;
 extern int	rf_service_level;
 extern int	rf_ack_timeout;
 extern int	rf_retry_count;
-extern int	rf_encryption;		/* rdma_fdw.encryption: RfEncryption (wire.h), default auto */
+extern int	rf_encryption;		/* rdma_fdw.encryption: RfEncryption (wire.h) */
 
 /* reload (engine) */
-extern int	rf_peer_timeout;	/* ms, default 30 s */
+extern int	rf_peer_timeout;	/* ms */
 extern int	rf_polling_mode;	/* RfPollingMode */
-extern int	rf_admission_window;	/* kB in flight per device, default 4096, 0 = no limit */
+extern int	rf_admission_window;	/* kB in flight per device, 0 = no limit */
 extern int	rf_register_pages;	/* RF_REGISTER_*: shared buffers */
 extern char *rf_engine_address; /* what a data node tells readers to connect to; "" = the host
 								 * libpq used */
 extern int	rf_token_lifetime;	/* s */
 extern int	rf_role_share;		/* 1..100 percent */
-extern char *rf_trusted_networks;	/* networks that rows may cross in clear; default none */
-extern char *rf_exchange_hosts; /* addresses that a statement may have the engine connect to;
-								 * default samehost, samenet */
+extern char *rf_trusted_networks;	/* networks that rows may cross in clear */
+extern char *rf_exchange_hosts; /* addresses that a statement may have the engine connect to; as
+								 * pg_hba.conf names them */
 
 /* session */
-extern int	rf_receive_buffers; /* per flow, 1..16, default 4 */
-extern int	rf_receive_buffer_size; /* kB, default 256 */
+extern int	rf_receive_buffers; /* per flow, 1..16 */
+extern int	rf_receive_buffer_size; /* kB */
 extern int	rf_receive_pool;	/* RF_RECEIVE_POOL_* */
-extern int	rf_inline_limit;	/* kB, default 64 */
-extern int	rf_buffer_wait;		/* ms, default 10 s */
+extern int	rf_inline_limit;	/* kB */
+extern int	rf_buffer_wait;		/* ms */
 extern int	rf_cores;			/* rdma_fdw.cores, shared by nodes of a statement on this machine;
 								 * 0: what it has */
 extern int	rf_kept_memory;		/* kB, rdma_fdw.kept_memory; 0: as the C library has it */
-extern int	rf_exchange_wait;	/* ms, default 60 s: for buffers on all nodes */
+extern int	rf_exchange_wait;	/* ms: for buffers on all nodes */
 extern char *rf_as_owner_of;	/* rdma.stream and rdma.store act as the owner of this relation */
 extern bool rf_explain_nodes;	/* EXPLAIN shows the nodes' own plans */
 extern int	rf_flow_weight;		/* 1..RF_MAX_WEIGHT */
 extern bool rf_measured_costs;
-extern int	rf_flush_time;		/* ms, default 200; 0: never */
+extern int	rf_flush_time;		/* ms; 0: never */
 extern bool rf_allow_page_shipping;
-extern int	rf_region_mode;		/* RfRegionMode */
-extern int	rf_dynamic_registration;	/* RfValueMode */
 extern int	rf_connect_timeout; /* ms: engine to engine */
 extern int	rf_commit_mode;		/* RfCommitMode */
 extern int	rf_snapshot_mode;	/* RfSnapshotMode */
@@ -66,14 +64,9 @@ extern bool rf_allow_snapshot_isolation;	/* of SERIALIZABLE transactions that us
 extern bool rf_propagate_ddl;
 extern bool rf_resolve;			/* reload: the resolver finishes what transactions left */
 extern char *rf_application_name;
+extern int	rf_disabled;		/* rdma_fdw.disable: RfTechnique bits, see rf_is_disabled */
 extern int	rf_push_down;		/* RfPushDown */
 extern int	rf_exchange_strategy;	/* RfStrategy */
-extern bool rf_exchange_partitions; /* join partitions of several servers there */
-extern bool rf_send_local_rows; /* to data nodes that join them */
-extern int	rf_exchange_filters;	/* RfExchangeFilters */
-extern int	rf_compute_nodes;	/* RfComputeNodes */
-extern int	rf_decorrelate;		/* RfDecorrelate */
-extern int	rf_lookahead_rows;	/* at most; 0: none */
 
 enum
 {
@@ -105,7 +98,7 @@ typedef enum RfCommitMode
 	RF_COMMIT_BEST_EFFORT		/* each commits for itself */
 } RfCommitMode;
 
-/* The values of rdma_fdw.dynamic_registration. */
+/* Where rows that do not fit a slot are laid out. */
 typedef enum RfValueMode
 {
 	RF_VALUES_OFF = 0,			/* never in value memory */
@@ -126,7 +119,7 @@ typedef enum RfPollingMode
 	RF_POLLING_HYBRID
 } RfPollingMode;
 
-/* The values of rdma_fdw.region_plan. */
+/* The ways of the rows of a heap page. */
 typedef enum RfRegionMode
 {
 	RF_REGION_AUTO = 0,			/* whatever costs least */
@@ -159,29 +152,41 @@ typedef enum RfPushDown
 	RF_PUSH_DOWN_ALL			/* and whatever several tables or rows are needed for */
 } RfPushDown;
 
-/* Do nodes look for partners of rows before they send them? */
-typedef enum RfExchangeFilters
+/*
+ * What rdma_fdw.disable switches off, so that tests and measurements can compare: a technique, or
+ * the comparison of costs that decides about it, so that it is used wherever it can be.
+ */
+typedef enum RfTechnique
 {
-	RF_EXCHANGE_FILTERS_AUTO,	/* where that costs less */
-	RF_EXCHANGE_FILTERS_ON,		/* where it is right */
-	RF_EXCHANGE_FILTERS_OFF
-} RfExchangeFilters;
+	RF_LOOKAHEAD = 1 << 0,		/* fdw/plan/lookahead_plan.c */
+	RF_LOCAL_ROWS = 1 << 1,		/* fdw/plan/local_rows.c */
+	RF_PARTITIONS = 1 << 2,		/* fdw/plan/nodes_partitions.c, nodes_common.c */
+	RF_EXCHANGE_FILTERS = 1 << 3,	/* fdw/plan/nodes_filter.c */
+	RF_EXCHANGE_FILTER_COSTS = 1 << 4,
+	RF_COMPUTE_NODES = 1 << 5,	/* fdw/plan/nodes_join.c */
+	RF_COMPUTE_NODE_COSTS = 1 << 6,
+	RF_DECORRELATION = 1 << 7,	/* fdw/plan/decorrelate.c */
+	RF_DECORRELATION_COSTS = 1 << 8,
+	RF_VALUE_MEMORY = 1 << 9,	/* shmem/value.c */
+	RF_VALUE_COSTS = 1 << 10,
+	RF_PAGE_COPIES = 1 << 11,	/* serve/dest.c */
+	RF_PAGE_BOXES = 1 << 12,
+	RF_PAGE_GATHERS = 1 << 13,
+	RF_PAGE_STRIDES = 1 << 14
+} RfTechnique;
 
-/* Do a server's compute_nodes join? */
-typedef enum RfComputeNodes
+static inline bool
+rf_is_disabled(int technique)
 {
-	RF_COMPUTE_AUTO,			/* where that costs less */
-	RF_COMPUTE_ON,				/* where it is possible */
-	RF_COMPUTE_OFF
-} RfComputeNodes;
+	return (rf_disabled & technique) != 0;
+}
 
-/* Correlated sub-selects over tables of several nodes, see fdw/plan/decorrelate.c */
-typedef enum RfDecorrelate
+static inline RfValueMode
+rf_value_mode(void)
 {
-	RF_DECORRELATE_OFF,
-	RF_DECORRELATE_ON,
-	RF_DECORRELATE_AUTO
-} RfDecorrelate;
+	return rf_is_disabled(RF_VALUE_MEMORY) ? RF_VALUES_OFF :
+		rf_is_disabled(RF_VALUE_COSTS) ? RF_VALUES_ON : RF_VALUES_AUTO;
+}
 
 extern void rf_define_settings(void);
 

@@ -279,7 +279,7 @@ rf_flow_place(RfFlowHandle *handle, uint64_t bytes)
 	for (;;)
 	{
 		rf_flow_raise_if_failed(handle);
-		switch (rf_value_place(rf_shared, handle->flow, &handle->cursor, rf_dynamic_registration,
+		switch (rf_value_place(rf_shared, handle->flow, &handle->cursor, rf_value_mode(),
 							   bytes, &place))
 		{
 			case RF_VALUE_COPY:

@@ -222,7 +222,7 @@ common_memory(RfGroup *group, uint32_t bytes)
 		}
 	}
 	if (count > 1)
-		memory = rf_value_common(rf_shared, flows, count, rf_dynamic_registration,
+		memory = rf_value_common(rf_shared, flows, count, rf_value_mode(),
 								 group->common_copied, &ask);
 	if (ask)
 		rf_engine_wake_main();

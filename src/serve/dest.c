@@ -53,6 +53,7 @@ struct RfStreamDest
 								 * MAX_ENCODE_WEIGHT */
 	bool		sparse;			/* and pages have few rows now: they go as columns */
 	uint32		density;		/* bytes of rows to send per page, lately; 0: no page yet */
+	RfRegionMode only_way;		/* that rdma_fdw.disable leaves to pages; RF_REGION_AUTO: several */
 	RfTupleExtent decided;		/* the page for which a way was chosen last, and which */
 	RfRegionMode decision;
 	bool		decided_direct;
@@ -302,7 +303,7 @@ static bool
 may_stride(const RfStreamDest *dest)
 {
 	return dest->by_device && rf_shared->device.max_strided > 0 &&
-		(rf_region_mode == RF_REGION_STRIDED ||
+		(dest->only_way == RF_REGION_STRIDED ||
 		 (dest->costs_known && dest->costs.strided[0][0] > 0));
 }
 
@@ -476,7 +477,7 @@ begin_tuples(RfStreamDest *dest)
 		dest->stopped = true;
 		return false;
 	}
-	entries = rf_region_mode == RF_REGION_COPY ? 0 :
+	entries = dest->only_way == RF_REGION_COPY ? 0 :
 		rf_flow_takes_pages(dest->flow, dest->pin_limit);
 	if (entries > 0)
 	{
@@ -528,8 +529,8 @@ rf_stream_dest_takes_page(RfStreamDest *dest)
 bool
 rf_stream_dest_takes_whole(const RfStreamDest *dest)
 {
-	return rf_region_mode == RF_REGION_BOX ||
-		(rf_region_mode == RF_REGION_AUTO &&
+	return dest->only_way == RF_REGION_BOX ||
+		(dest->only_way == RF_REGION_AUTO &&
 		 (dest->whole > 0 || !dest->direct || !may_stride(dest)));
 }
 
@@ -537,7 +538,7 @@ rf_stream_dest_takes_whole(const RfStreamDest *dest)
 static bool
 is_sparse(RfStreamDest *dest, uint32 packed)
 {
-	if (!dest->narrow || rf_region_mode != RF_REGION_AUTO)
+	if (!dest->narrow || dest->only_way != RF_REGION_AUTO)
 		return false;
 	dest->density = dest->density == 0 ?
 		packed :
@@ -619,16 +620,22 @@ page_way(const RfStreamDest *dest, const RfTupleExtent *extent, int count,
 
 	if (rf_tuples_entries(dest->tuples) < 1)
 		stride = NULL;
-	if (rf_region_mode == RF_REGION_STRIDED)
+	if (dest->only_way == RF_REGION_STRIDED)
 		return stride != NULL ? RF_REGION_STRIDED : RF_REGION_COPY;
-	if (rf_region_mode == RF_REGION_GATHER)
+	if (dest->only_way == RF_REGION_GATHER)
 		return fragments != NULL ? RF_REGION_GATHER : RF_REGION_COPY;
-	if (rf_region_mode != RF_REGION_AUTO)
-		return rf_region_mode;
+	if (dest->only_way != RF_REGION_AUTO)
+		return dest->only_way;
+	if (rf_is_disabled(RF_PAGE_GATHERS))
+		fragments = NULL;
+	if (rf_is_disabled(RF_PAGE_STRIDES))
+		stride = NULL;
 	if (!dest->costs_known)
 		return extent->packed * 2 >= extent->box ? RF_REGION_BOX : RF_REGION_COPY;
 	(void) rf_region_choose(&dest->costs, RF_REGION_AUTO, 0, &shape, &estimate);
-	box = estimate.box;
+	box = rf_is_disabled(RF_PAGE_BOXES) ? INFINITY : estimate.box;
+	if (rf_is_disabled(RF_PAGE_COPIES))
+		estimate.copy = INFINITY;
 	if (!dest->direct)
 		box += (double) extent->box * rf_shared->calibration.copy_ns / (1024 * 1024);
 	if (fragments != NULL && dest->costs.gather[0][0] > 0)
@@ -708,7 +715,7 @@ rf_stream_dest_add_page_tuples(RfStreamDest *dest, Buffer buffer, const HeapTupl
 	else
 	{
 		may_gather = dest->direct &&
-			(rf_region_mode == RF_REGION_AUTO || rf_region_mode == RF_REGION_GATHER) &&
+			(dest->only_way == RF_REGION_AUTO || dest->only_way == RF_REGION_GATHER) &&
 			extent.fragments <= rf_tuples_entries(dest->tuples);
 		regular = dest->direct && may_stride(dest) && rf_tuples_regular(&set, &stride);
 		if (may_gather)
@@ -723,12 +730,9 @@ rf_stream_dest_add_page_tuples(RfStreamDest *dest, Buffer buffer, const HeapTupl
 		dest->decided = extent;
 		dest->decided_direct = dest->direct;
 		dest->decision = way;
-		dest->decision_left = rf_region_mode == RF_REGION_AUTO &&
+		dest->decision_left = dest->only_way == RF_REGION_AUTO &&
 			(way == RF_REGION_BOX || way == RF_REGION_COPY) &&
-			(may_gather || !dest->direct ||
-			 extent.fragments > RF_TUPLE_PARTS) ?
-			HOLD_PAGES :
-			0;
+			(may_gather || !dest->direct || extent.fragments > RF_TUPLE_PARTS) ? HOLD_PAGES : 0;
 	}
 	Assert(way == RF_REGION_BOX || way == RF_REGION_COPY || (way == RF_REGION_STRIDED && regular) ||
 		   (way == RF_REGION_GATHER && may_gather));
@@ -762,6 +766,32 @@ stream_destroy(DestReceiver *self)
 {
 }
 
+static RfRegionMode
+only_way(void)
+{
+	static const struct
+	{
+		RfTechnique technique;
+		RfRegionMode way;
+	}			ways[] = {
+		{RF_PAGE_COPIES, RF_REGION_COPY}, {RF_PAGE_BOXES, RF_REGION_BOX},
+		{RF_PAGE_GATHERS, RF_REGION_GATHER},
+		{RF_PAGE_STRIDES, RF_REGION_STRIDED}
+	};
+	RfRegionMode only = RF_REGION_AUTO;
+	int			left = 0;
+
+	for (int i = 0; i < lengthof(ways); i++)
+	{
+		if (!rf_is_disabled(ways[i].technique))
+		{
+			only = ways[i].way;
+			left++;
+		}
+	}
+	return left == 1 ? only : RF_REGION_AUTO;
+}
+
 RfStreamDest *
 rf_stream_dest_create(const RfStreamRequest *request, const RfStreamColumn *columns)
 {
@@ -775,6 +805,7 @@ rf_stream_dest_create(const RfStreamRequest *request, const RfStreamColumn *colu
 	dest->request = request;
 	dest->columns = columns;
 	dest->context = CurrentMemoryContext;
+	dest->only_way = only_way();
 	return dest;
 }
 

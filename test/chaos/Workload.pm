@@ -76,7 +76,8 @@ sub paused
 my @settings = (
 	[ 'rdma_fdw.receive_buffers', 1, 2, 4, 16 ], [ 'rdma_fdw.receive_buffer_size', '4kB', '4kB', '8kB', '32kB', '256kB', '1MB' ],
 	[ 'rdma_fdw.inline_limit', '0', '1kB', '64kB', '1MB' ], [ 'rdma_fdw.exchange_strategy', qw(auto auto colocated repartition_one repartition_both replicate pull) ],
-	[ 'rdma_fdw.exchange_filters', qw(auto on off) ], [ 'rdma_fdw.exchange_partitions', qw(on off) ], [ 'rdma_fdw.send_local_rows', qw(on off) ], [ 'rdma_fdw.receive_pool', qw(auto on off granted) ], [ 'rdma_fdw.decorrelate', qw(auto on off) ],
+	[ 'rdma_fdw.disable', '', qw(exchange_filters exchange_filter_costs partitions local_rows decorrelation decorrelation_costs),
+		'exchange_filter_costs, decorrelation_costs', 'exchange_filters, partitions, local_rows' ], [ 'rdma_fdw.receive_pool', qw(auto on off granted) ],
 	[ 'rdma_fdw.buffer_wait', '0', '500ms', '5s' ], [ 'rdma_fdw.exchange_wait', '500ms', '5s' ], [ 'rdma_fdw.connect_timeout', '500ms', '3s', '10s' ],
 	[ 'rdma_fdw.measured_costs', qw(on off) ], [ 'rdma_fdw.flow_weight', 1, 100 ], [ 'work_mem', '64kB', '1MB', '16MB' ],
 	[ 'lock_timeout', '0', '0', '200ms' ], [ 'plan_cache_mode', qw(auto force_generic_plan force_custom_plan) ],
@@ -110,7 +111,7 @@ sub session
 	$self->{shapes} = \@Shapes::list;
 	if (rand() < 0.2)
 	{
-		$sql .= "; SET rdma_fdw.receive_buffer_size = '4kB'; SET rdma_fdw.exchange_strategy = pull; SET rdma_fdw.exchange_partitions = off";
+		$sql .= "; SET rdma_fdw.receive_buffer_size = '4kB'; SET rdma_fdw.exchange_strategy = pull; SET rdma_fdw.disable = partitions";
 		$self->{shapes} = [ grep { $_->{name} =~ /join|fat|_at_once/ } @Shapes::list ];
 	}
 	$sql .= '; SET parallel_setup_cost = 0; SET parallel_tuple_cost = 0; SET min_parallel_table_scan_size = 0' if rand() < 0.4;

@@ -1,5 +1,5 @@
 # Rows that do not fit a buffer: laid out in value memory and sent from there, or copied to the buffers. They come right in every mode of
-# rdma_fdw.dynamic_registration and in both directions, the counters say which way they took, and no value memory is left in use after an end of any
+# value memory (rdma_fdw.disable) and in both directions, the counters say which way they took, and no value memory is left in use after an end of any
 # kind.
 use strict;
 use warnings;
@@ -39,7 +39,7 @@ sub mode
 {
 	my ($node, $mode) = @_;
 
-	$node->safe_psql('postgres', "ALTER ROLE postgres SET rdma_fdw.dynamic_registration = $mode");
+	$node->safe_psql('postgres', "ALTER ROLE postgres SET rdma_fdw.disable = '$mode'");
 	return;
 }
 
@@ -63,12 +63,12 @@ sub nothing_left
 }
 
 # ---- the modes
-mode($n1, 'off');
+mode($n1, 'value_memory');
 is($coord->safe_psql('postgres', $digest), $expected, 'off: the rows are right');
 is(counter($n1, 'in_place + in_place_bytes + registrations + registration_hits + registrations_refused + value_registered'), '0',
 	'off: nothing leaves from value memory, nothing is registered');
 
-mode($n1, '"on"');
+mode($n1, 'value_costs');
 is($coord->safe_psql('postgres', $digest), $expected, 'on: the rows are right');
 # At least the plain column of the rows that fit neither a buffer nor are too large for a piece.
 my $large = $n1->safe_psql('postgres', 'SELECT sum(length(plain)) FROM t WHERE length(plain) BETWEEN 70000 AND 10000000');
@@ -85,13 +85,13 @@ is(counter($n1, 'in_place_bytes'), 2 * $sent, 'as many bytes left in place');
 cmp_ok(counter($n1, 'registration_hits'), '>=', 1, 'registrations are used again');
 is(counter($n1, 'registrations'), $registrations, 'and there are no more of them');
 
-mode($n1, 'auto');
+mode($n1, '');
 is($coord->safe_psql('postgres', $digest), $expected, 'auto: the rows are right');
 is($n1->safe_psql('postgres', 'SELECT copy_us_per_mb > 0 AND register_us >= 0 AND register_us_per_mb >= 0 FROM rdma.stat_engine'), 't',
 	'what it decides by is shown');
 
 # ---- several at once: there is not enough for all; flows that get none copy
-mode($n1, '"on"');
+mode($n1, 'value_costs');
 {
 	my @jobs;
 
@@ -166,7 +166,7 @@ nothing_left($n1, 'after kill -9 of the serving session');
 
 # ---- the other direction: rows that this node stores over there
 $coord->safe_psql('postgres', 'CREATE TABLE source AS SELECT * FROM t');
-mode($coord, '"on"');
+mode($coord, 'value_costs');
 $coord->safe_psql('postgres', 'INSERT INTO target SELECT * FROM source');
 is($n1->safe_psql('postgres', $digest =~ s/FROM t /FROM target /r), $expected, 'INSERT of large rows');
 cmp_ok(counter($coord, 'in_place_bytes'), '>=', $large, 'which left in place, too');

@@ -88,7 +88,7 @@ same('repartition of rows larger than a buffer', 'n1,n2', 1, "SELECT id || md5(t
 
 # ---- what all get lies once for all of them: rows come until the engine has given memory for that, and then some that check the bytes
 my $mark = "SELECT coalesce(sum(in_place), 0) FROM rdma.stat_lanes";
-my $in_place = 'SET rdma_fdw.dynamic_registration = on';
+my $in_place = 'SET rdma_fdw.disable = value_costs';
 $_->safe_psql('postgres', "CREATE TABLE mark AS $mark; CREATE FUNCTION still_copied() RETURNS bool LANGUAGE plpgsql VOLATILE AS 'BEGIN RETURN ($mark) = (SELECT * FROM mark); END'")
   foreach @all;
 my $until_placed = "WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r WHERE n < 3000000 AND still_copied())

@@ -75,11 +75,12 @@ sub healthy
 	return;
 }
 
+my %disable = (off => 'compute_nodes', on => 'compute_node_costs');
 foreach my $compute ('off', 'on')
 {
 	my @members = $compute eq 'on' ? ($n1, $n2, $n3) : ($n1, $n2);
 
-	$coord->safe_psql('postgres', "ALTER DATABASE postgres SET rdma_fdw.compute_nodes = $compute");
+	$coord->safe_psql('postgres', "ALTER DATABASE postgres SET rdma_fdw.disable = $disable{$compute}");
 	like($coord->safe_psql('postgres', "EXPLAIN (COSTS OFF) $sum"), $compute eq 'on' ? qr/Compute Nodes: n3.*Exchange 2: \w+ 2:1/s : qr/Strategy: repartition both/, "compute nodes are $compute");
 	healthy("compute nodes $compute");
 
@@ -136,7 +137,7 @@ foreach my $compute ('off', 'on')
 $coord->safe_psql('postgres', q{UPDATE pg_class SET reltuples = 1e9, relpages = 1e7 WHERE relname = 'busy'});
 foreach my $compute ('off', 'on')
 {
-	my $job = rdma_begin($coord, "BEGIN; SET LOCAL rdma_fdw.compute_nodes = $compute; SELECT count(*) FROM (SELECT v FROM l JOIN busy USING (k) LIMIT 3) t; $sum; COMMIT");
+	my $job = rdma_begin($coord, "BEGIN; SET LOCAL rdma_fdw.disable = $disable{$compute}; SELECT count(*) FROM (SELECT v FROM l JOIN busy USING (k) LIMIT 3) t; $sum; COMMIT");
 
 	ok(rdma_outcome($job), "a query that ends early ends, compute nodes $compute");
 	is($job->{out} . $job->{err}, "3\n$right\n", 'and so does the next one');

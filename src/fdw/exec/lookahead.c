@@ -21,6 +21,7 @@
 
 /* So many times as many rows as the time before */
 #define GROWTH		8
+#define MOST_ROWS	1000
 
 typedef struct LookaheadState
 {
@@ -34,7 +35,6 @@ typedef struct LookaheadState
 	MemoryContext memory;		/* of the rows */
 	TupleTableSlot *slot;
 	MinimalTuple *rows;
-	int			most;			/* as rdma_fdw.lookahead_rows was when the plan began */
 	int			count;
 	int			next;
 	int			ahead;			/* so many were read last time */
@@ -48,9 +48,7 @@ begin_lookahead(CustomScanState *css, EState *estate, int eflags)
 	CustomScan *plan = (CustomScan *) css->ss.ps.plan;
 
 	outerPlanState(css) = ExecInitNode(outerPlan(plan), estate, eflags);
-	/* the plan may be from a time when it was another */
-	state->most = Max(rf_lookahead_rows, 1);
-	state->rows = palloc_array(MinimalTuple, state->most);
+	state->rows = palloc_array(MinimalTuple, MOST_ROWS);
 	state->params = linitial(plan->custom_private);
 	state->saved = palloc_array(ParamExecData, list_length(state->params));
 	state->values = ExecInitExprList(plan->custom_exprs, &css->ss.ps);
@@ -142,7 +140,7 @@ expect(LookaheadState *state, TupleTableSlot *row)
 static void
 read_ahead(LookaheadState *state)
 {
-	int			wanted = state->ahead == 0 ? 1 : Min(state->ahead * GROWTH, state->most);
+	int			wanted = state->ahead == 0 ? 1 : Min(state->ahead * GROWTH, MOST_ROWS);
 	ListCell   *lc;
 
 	if (!state->begun)

@@ -407,7 +407,8 @@ form_exchanges(RfScanState *state, RfSession *const *sessions, int count,
 		MemoryContextSwitchTo(context);
 		edata = CopyErrorData();
 		FlushErrorState();
-		edata->hint = psprintf("%s%sWith rdma_fdw.exchange_partitions = off these servers' rows are joined here.",
+		edata->hint = psprintf("%s%sWith rdma_fdw.disable = partitions these servers' rows are "
+							   "joined here.",
 							   edata->hint ? edata->hint : "", edata->hint ? " " : "");
 		ReThrowError(edata);
 	}

@@ -787,7 +787,7 @@ prefer_remote(RfRelInfo *info, bool upper, RfEstimate *est)
 	/* of the joins that settings ask for each has to be chosen */
 	if (info->fragment != NULL &&
 		((info->fragment->strategies != NIL && rf_exchange_strategy != RF_STRATEGY_AUTO) ||
-		 (info->fragment->computed && rf_compute_nodes == RF_COMPUTE_ON)))
+		 (info->fragment->computed && rf_is_disabled(RF_COMPUTE_NODE_COSTS))))
 		discount *= FORCED_DISCOUNT;
 	est->startup_cost *= discount;
 	est->total_cost *= discount;

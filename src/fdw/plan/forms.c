@@ -132,7 +132,7 @@ plan_joins(Query *query, const char *text, int options, ParamListInfo params,
 	int			reduced;
 	int			unused;
 
-	if (rf_decorrelate == RF_DECORRELATE_OFF || !has_query(query, has_sublinks) ||
+	if (rf_is_disabled(RF_DECORRELATION) || !has_query(query, has_sublinks) ||
 		has_fragile_join((Node *) query, NULL))
 		return plan_one(query, text, options, params);
 
@@ -152,7 +152,7 @@ plan_joins(Query *query, const char *text, int options, ParamListInfo params,
 			best = other;
 	}
 	Assert(best != NULL);
-	if (rf_decorrelate == RF_DECORRELATE_AUTO || joined == 0)
+	if (!rf_is_disabled(RF_DECORRELATION_COSTS) || joined == 0)
 	{
 		PlannedStmt *plain = plan_one(query, text, options, params);
 

@@ -231,7 +231,7 @@ rf_place_local_rows(PlannerInfo *root)
 	RelOptInfo *home;
 	int			relid = -1;
 
-	if (!rf_send_local_rows || root->rowMarks != NIL || root->qual_security_level > 0 ||
+	if (rf_is_disabled(RF_LOCAL_ROWS) || root->rowMarks != NIL || root->qual_security_level > 0 ||
 		(root->parse->commandType != CMD_SELECT && root->parse->commandType != CMD_INSERT) ||
 		bms_membership(root->all_baserels) != BMS_MULTIPLE || (home = find_home(root)) == NULL)
 		return;

@@ -723,9 +723,10 @@ rf_look_ahead(PlannedStmt *result, CmdType command, int cursor_options, uint64 b
 	 * what was planned in between, for a function say, may have had some; then nothing is found
 	 * here
 	 */
-	if (rf_batch_statements == before || rf_lookahead_rows == 0 ||
-		(command != CMD_SELECT && command != CMD_INSERT) || result->hasModifyingCTE ||
-		result->rowMarks != NIL || (cursor_options & CURSOR_OPT_SCROLL) != 0)
+	if (rf_batch_statements == before || rf_is_disabled(RF_LOOKAHEAD) ||
+		(command != CMD_SELECT && command != CMD_INSERT) ||
+		result->hasModifyingCTE || result->rowMarks != NIL ||
+		(cursor_options & CURSOR_OPT_SCROLL) != 0)
 		return;
 	result->planTree = change_plan(&changes, result->planTree);
 	foreach(lc, result->subplans)

@@ -63,9 +63,11 @@ are_servers_alike(RfSelect *a, RfSelect *b)
 	if (a->source->serverid == b->source->serverid)
 		return true;
 	/* a partitioned table's nodes are not those of a server */
-	return rf_exchange_partitions && one->nodes != NIL && one->compute == NIL &&
-		other->compute == NIL && !list_member_oid(one->nodes, a->source->serverid) &&
-		!list_member_oid(other->nodes, b->source->serverid) && rf_have_same_buckets(one, other);
+	return !rf_is_disabled(RF_PARTITIONS) && one->nodes != NIL && one->compute == NIL &&
+		other->compute == NIL &&
+		!list_member_oid(one->nodes, a->source->serverid) &&
+		!list_member_oid(other->nodes, b->source->serverid) &&
+		rf_have_same_buckets(one, other);
 }
 
 /* Of the same server, or servers, and with the same rights there? */

@@ -431,7 +431,7 @@ rf_place_tables_of_nodes(PlannerInfo *root)
 	Relids		done = NULL;
 	int			relid = -1;
 
-	if (!rf_exchange_partitions || rf_exchange_strategy == RF_STRATEGY_PULL ||
+	if (rf_is_disabled(RF_PARTITIONS) || rf_exchange_strategy == RF_STRATEGY_PULL ||
 		root->qual_security_level > 0 ||
 		!(writes_rows(root) ? rf_nodes_may_join(root) : reads_only(root)))
 		return;

@@ -35,7 +35,7 @@ rf_can_filter(const RfRelInfo *move, const RfRelInfo *other)
 	if (move->fragment->moved->fragment->placement == RF_PLACED_EVERYWHERE ||
 		move->fragment->moved->fragment->computed)
 		return false;
-	return rf_exchange_filters != RF_EXCHANGE_FILTERS_AUTO ||
+	return rf_is_disabled(RF_EXCHANGE_FILTER_COSTS) ||
 		(rf_filter_may_pay(move, other) &&
 		 other->retrieved_rows * rf_node_share(other) <= RF_FILTER_ROWS(rf_node_count(move)));
 }
@@ -52,10 +52,8 @@ rf_filtered_move(RfRelInfo *move, RfRelInfo *other, double survivors)
 	result->fragment->filter = other;
 	result->fragment->survivors = survivors;
 	rf_estimate_move(result);
-	return rf_exchange_filters == RF_EXCHANGE_FILTERS_AUTO &&
-		result->rel_total_cost >= move->rel_total_cost ?
-		NULL :
-		result;
+	return !rf_is_disabled(RF_EXCHANGE_FILTER_COSTS) &&
+		result->rel_total_cost >= move->rel_total_cost ? NULL : result;
 }
 
 void

@@ -254,7 +254,7 @@ add_filter(JoinContext *cxt, RfRelInfo **outer, RfRelInfo **inner, RfRelInfo *so
 	RfRelInfo  *filtered_outer = NULL;
 	RfRelInfo  *filtered_inner = NULL;
 
-	if (rf_exchange_filters == RF_EXCHANGE_FILTERS_OFF || computed)
+	if (rf_is_disabled(RF_EXCHANGE_FILTERS) || computed)
 		return;
 	if (needs_partners(cxt, true))
 		filtered_outer = filtered_side(cxt, *outer, *inner, equalities);
@@ -323,17 +323,16 @@ join_in_place(JoinContext *cxt, RfStrategy strategy, RfRelInfo *outer, RfRelInfo
 	RfRelInfo  *noted = outer;
 	RfRelInfo  *filtered = NULL;
 
-	if (rf_exchange_filters != RF_EXCHANGE_FILTERS_OFF && needs_partners(cxt, false))
+	if (!rf_is_disabled(RF_EXCHANGE_FILTERS) && needs_partners(cxt, false))
 		filtered = rf_filtered_select(cxt->root, &noted, inner, cxt->equalities);
-	if (filtered == NULL && rf_exchange_filters != RF_EXCHANGE_FILTERS_OFF &&
-		cxt->jointype == JOIN_INNER)
+	if (filtered == NULL && !rf_is_disabled(RF_EXCHANGE_FILTERS) && cxt->jointype == JOIN_INNER)
 	{
 		noted = inner;
 		filtered = rf_filtered_select(cxt->root, &noted, outer, swapped(cxt->equalities));
 	}
 	if (filtered != NULL)
 		add_way(cxt, strategy, noted, filtered, noted);
-	if (filtered == NULL || rf_exchange_filters != RF_EXCHANGE_FILTERS_ON)
+	if (filtered == NULL || !rf_is_disabled(RF_EXCHANGE_FILTER_COSTS))
 		add_way(cxt, strategy, outer, inner, place);
 }
 
@@ -357,8 +356,8 @@ repartition_one(JoinContext *cxt, RfRelInfo *outer, RfRelInfo *inner, bool outer
 	else
 		moves = move_inner(cxt, inner, rf_equal_exprs(equalities, false), computed);
 	stays = outer_stays ? outer : inner;
-	if (rf_exchange_filters != RF_EXCHANGE_FILTERS_OFF && !computed &&
-		rf_can_move(cxt->root, stays) && needs_partners(cxt, !outer_stays) &&
+	if (!rf_is_disabled(RF_EXCHANGE_FILTERS) && !computed && rf_can_move(cxt->root, stays) &&
+		needs_partners(cxt, !outer_stays) &&
 		(!tried || rf_exchange_strategy == RF_STRATEGY_REPARTITION_ONE))
 	{
 		stays = outer_stays ? rf_move(cxt->root, outer, rf_equal_exprs(equalities, true), false) :
@@ -371,7 +370,7 @@ repartition_one(JoinContext *cxt, RfRelInfo *outer, RfRelInfo *inner, bool outer
 		rf_note_rows(stays);
 		add_way(cxt, RF_STRATEGY_REPARTITION_ONE, outer_stays ? stays : filtered,
 				outer_stays ? filtered : stays, outer_stays ? stays : filtered);
-		if (rf_exchange_filters == RF_EXCHANGE_FILTERS_ON)
+		if (rf_is_disabled(RF_EXCHANGE_FILTER_COSTS))
 			return;
 	}
 	if (outer_stays)
@@ -530,7 +529,7 @@ preferred_ways(List *ways)
 
 	foreach(lc, ways)
 	{
-		if (rf_compute_nodes == RF_COMPUTE_ON && way_is_computed(lfirst(lc)))
+		if (rf_is_disabled(RF_COMPUTE_NODE_COSTS) && way_is_computed(lfirst(lc)))
 			places = lappend(places, lfirst(lc));
 	}
 	if (places == NIL)

@@ -412,7 +412,7 @@ rf_place_partitioned_tables(PlannerInfo *root)
 	List	   *nodes;
 	ListCell   *lc;
 
-	if (!rf_exchange_partitions || rf_exchange_strategy == RF_STRATEGY_PULL ||
+	if (rf_is_disabled(RF_PARTITIONS) || rf_exchange_strategy == RF_STRATEGY_PULL ||
 		bms_membership(root->all_baserels) != BMS_MULTIPLE)
 		return;
 	parents = find_parents(root);

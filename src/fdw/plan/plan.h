@@ -452,7 +452,7 @@ extern List *rf_key_members(Expr *key, List *rinfos);
 static inline bool
 rf_may_compute(const RfRelInfo *info)
 {
-	return info->compute != NIL && rf_compute_nodes != RF_COMPUTE_OFF;
+	return info->compute != NIL && !rf_is_disabled(RF_COMPUTE_NODES);
 }
 
 /*

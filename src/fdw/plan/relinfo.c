@@ -140,7 +140,7 @@ rows_at_once(PlannerInfo *root)
 	/* it may be inside of set operations, or of another sub-select */
 	while (around != NULL && around->plan_params == NIL)
 		around = around->parent_root;
-	if (around == NULL || rf_lookahead_rows < ROWS_AT_ONCE ||
+	if (around == NULL || rf_is_disabled(RF_LOOKAHEAD) ||
 		(top->parse->commandType != CMD_SELECT && top->parse->commandType != CMD_INSERT) ||
 		top->parse->rowMarks != NIL ||
 		has_conditional_sublink((Node *) around->parse->targetList, &within) ||

@@ -44,16 +44,12 @@ my @own = (
 	sub { 'SET rdma_fdw.receive_buffers = ' . pick(1, 2, 4, 16) },
 	sub { 'SET rdma_fdw.inline_limit = ' . pick(0, 0, 1, 64) },
 	sub { 'SET rdma_fdw.receive_pool = ' . pick(qw(auto on off granted)) },
-	sub { 'SET rdma_fdw.exchange_partitions = ' . pick(qw(on off)) },
-	sub { 'SET rdma_fdw.send_local_rows = ' . pick(qw(on on off)) },
 	sub { 'SET rdma_fdw.measured_costs = ' . pick(qw(on off)) },
 	sub { 'SET rdma_fdw.flush_time = ' . pick(0, 200) },
 	sub { 'SET rdma_fdw.push_down = scans' },
-	sub { 'SET rdma_fdw.lookahead_rows = ' . pick(0, 1, 10000) },
 	sub { 'SET rdma_fdw.kept_memory = ' . pick(0, "'64kB'") },
 	sub { 'SET rdma_fdw.cores = ' . pick(0, 1, 65536) },
-	sub { 'SET rdma_fdw.snapshot = each_node' },
-	sub { 'SET rdma_fdw.dynamic_registration = ' . pick(qw(on off)) });
+	sub { 'SET rdma_fdw.snapshot = each_node' });
 
 # The topology of the cases next to each other, and their settings: [for both], [for the foreign side alone]
 sub settings
@@ -66,9 +62,11 @@ sub settings
 	push @foreign, map { pick(@plans)->() } 1 .. pick(0, 0, 1, 2, 3);
 	push @foreign, map { pick(@own)->() } 1 .. pick(0, 0, 1, 2);
 	push @foreign, 'SET rdma_fdw.exchange_strategy = ' . pick(qw(auto auto colocated repartition_one repartition_both replicate pull));
-	push @foreign, 'SET rdma_fdw.exchange_filters = ' . pick(qw(on on auto off));
-	push @foreign, 'SET rdma_fdw.decorrelate = ' . pick(qw(on on auto off));
-	push @foreign, 'SET rdma_fdw.compute_nodes = ' . pick(qw(on auto off)) if $schema eq 'computed';
+	# a technique that is not used, or is used whatever it costs
+	push @foreign, "SET rdma_fdw.disable = '" . join(', ', grep { $_ } pick(qw(exchange_filter_costs exchange_filter_costs exchange_filters), ''),
+		pick(qw(decorrelation_costs decorrelation_costs decorrelation), ''), pick('', '', 'partitions'), pick('', '', 'local_rows'),
+		pick('', '', 'lookahead'), pick('', '', 'value_memory', 'value_costs'),
+		$schema eq 'computed' ? pick(qw(compute_node_costs compute_nodes), '') : '') . "'";
 	return ($schema, \@both, \@foreign);
 }
 

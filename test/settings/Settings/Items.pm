@@ -62,6 +62,8 @@ sub items
 			$one->($name, $end) if $end ne $setting && !$left_out{$name} && !$left_out{"$name=$end"};
 		}
 	}
+	$add->("rdma_fdw.disable=$_", 'rdma_fdw.disable' => $_) foreach (qw(lookahead local_rows partitions exchange_filters exchange_filter_costs
+		compute_nodes compute_node_costs decorrelation decorrelation_costs value_memory value_costs page_copies page_boxes page_gathers));
 	return @items;
 }
 

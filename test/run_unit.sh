@@ -8,7 +8,7 @@
 # test/fuzz/NAME.c defines LLVMFuzzerTestOneInput; in sanitizers it runs for RF_FUZZ_SECONDS (10) from the inputs in test/fuzz/NAME/. One
 # that includes test/fuzz/backend.h brings the file of the backend that it is about along, and is not linked with the library.
 #
-# The test "bench" of unit compiles bench/engine and bench/region and runs a short load of the engine's.
+# The test "bench" of unit compiles bench/engine and bench/region, runs a short load of the engine's and the tests of the other's regions.
 # test/static/indent.pl looks at the format of C files: the test "indent" of unit.
 # test/static/rooms.pl looks at how folders and files use each other: the test "rooms" of unit. test/static/comments.pl looks for
 # files and functions that comments name: the test "comments". test/static/house.pl measures how simple the tree is: the test
@@ -89,15 +89,24 @@ run_one()
 # The programs of bench/ that take these sources compile, and rows come in the engine's: what they measure is not looked at.
 run_bench()
 {
-	local log=$work/bench.log
+	local log=$work/bench.log name
 	# shellcheck disable=SC2086
 	if ! { ${CC:-gcc} $flags $warnings -O1 bench/engine/*.c "$work/plain/plain.a" $libs -o "$work/bench_engine" &&
-		${CC:-gcc} $flags $warnings -O1 -DWITH_VERBS bench/region/region_bench.c "$work/plain/plain.a" $libs -o "$work/bench_region"; } \
+		${CC:-gcc} $flags $warnings -O1 -DWITH_VERBS bench/region/region_bench.c bench/region/ncr*.c "$work/plain/plain.a" $libs -o "$work/bench_region"; } \
 		>"$log" 2>&1; then
 		rf_show "$log" 60
 		rf_result FAIL unit/bench "bench/engine or bench/region does not compile; $(rf_again bench)"
 		return
 	fi
+	for name in test_ncr test_ncr_plan; do
+		# shellcheck disable=SC2086
+		if ! { ${CC:-gcc} $flags $warnings -O1 "bench/region/$name.c" bench/region/ncr*.c "$work/plain/plain.a" $libs -o "$work/$name" &&
+			"$work/$name"; } >"$log" 2>&1; then
+			rf_show "$log" 60
+			rf_result FAIL unit/bench "bench/region/$name.c; $(rf_again bench)"
+			return
+		fi
+	done
 	bench_runs "one load" -t shm weights &&
 		bench_runs "an exchange of nodes" -t fabric -n 4 &&
 		rf_result ok unit/bench

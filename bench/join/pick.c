@@ -6,7 +6,7 @@
  *   src/batch/encode_rows.c
  *   vectors  the same from column vectors
  *   bitmap   column vectors, a bitmap per destination made with vector compares, columns gathered
- *   by it (region_mask.c)
+ *   by it (ncr_mask.c)
  *
  * With `own` the first destination's rows are read one by one from where they are kept: the
  * producer's own node reads them like that. Nanoseconds of CPU per row, medians of interleaved
@@ -19,7 +19,7 @@
 #include <emmintrin.h>
 #endif
 
-#include "region_int.h"
+#include "ncr.h"
 
 #include "../region/route.h"
 

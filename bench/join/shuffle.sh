@@ -27,5 +27,5 @@ FROM unnest(ARRAY['k8, b', 'k4, k8, a, b, d', 'k8, k4, a, b, c, d, e, f, g, h', 
   LATERAL batch_shuffle_time('SELECT ' || columns || ' FROM ' || CASE WHEN place <= 3 THEN 'fixed' ELSE 'variable' END, ARRAY[1], destinations, 262080, ${ROUNDS:-9}, scan)
 ORDER BY scan DESC, place, destinations;
 SQL
-cc -O2 -fno-strict-aliasing -I"$tree/include" -I"$tree/src" -I"$tree/src/batch" "$tree/bench/join/pick.c" "$tree/src/batch/region_mask.c" -o "$dir/pick"
+cc -O2 -fno-strict-aliasing -I"$tree/include" -I"$tree/src" -I"$tree/bench/region" "$tree/bench/join/pick.c" "$tree/bench/region/ncr_mask.c" -o "$dir/pick"
 "$dir/pick"

@@ -17,7 +17,7 @@
 #include "pair.h"
 
 #include "base/clock.h"
-#include "region_sets.h"
+#include "ncr.h"
 #include "../../src/engine/regions.h"
 #include "route.h"
 
@@ -51,7 +51,7 @@ typedef struct Bench
 	uint8_t    *source;
 	uint8_t    *packed;			/* copied out, or a description */
 	uint8_t    *target;			/* at the reader's */
-	RfRegionCosts costs;
+	NcrCosts	costs;
 	int			max_sge;
 	bool		strided;		/* the device has strided entries */
 	RfWr		wrs[SEND_QUEUE];
@@ -549,18 +549,20 @@ over(const char *transport)
 	b.max_sge = caps.max_sge < RF_MAX_SGE ? caps.max_sge : RF_MAX_SGE;
 	b.strided = caps.max_strided > 0;
 	pair_sockets(kind, socks);
-	if (!rf_region_measure(&b.costs) ||
-		!rf_regions_measure(b.pair.a.provider, b.pair.a.device, socks, &b.costs, &error))
+	if (!ncr_measure(&b.costs) ||
+		!rf_regions_measure(b.pair.a.provider, b.pair.a.device, socks, &b.costs.region, &error))
 		die("region_bench", error.message);
 	printf(
 		   "costs\t%s\trequest %.0f ns, byte %.4f, pick %.1f, select %.1f, shuffle %.1f, vectors "
 		   "%s\n",
-		   transport, b.costs.request, b.costs.byte, b.costs.pick, b.costs.select, b.costs.shuffle,
+		   transport, b.costs.region.request, b.costs.region.byte, b.costs.pick, b.costs.select,
+		   b.costs.shuffle,
 		   rf_mask_vectors());
 	for (int i = 0; i < RF_COST_GAPS; i++)
 	{
-		const float *rows[] = {b.costs.copy[i], b.costs.gather[i], b.costs.read[i],
-		b.costs.strided[i]};
+		const float *rows[] =
+		{b.costs.region.copy[i], b.costs.region.gather[i], b.costs.region.read[i],
+		b.costs.region.strided[i]};
 
 		for (int k = 0; k < (b.strided ? 4 : 3); k++)
 		{

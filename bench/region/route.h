@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-#include "../../src/batch/region_int.h"
+#include "ncr.h"
 
 /* The selected rows as numbers; returns how many. `rows` has room for rf_mask_count of them. */
 static inline uint32_t

@@ -9,9 +9,10 @@
  */
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
-#include "region_int.h"
+#include "rdma_fdw/region.h"
 
 /* ---------- costs ---------- */
 
@@ -82,27 +83,16 @@ rf_region_choose(const RfRegionCosts *costs, RfRegionMode mode, int max_sge,
 		return mode == RF_REGION_AUTO ? RF_REGION_COPY : mode;
 	}
 
-	/* By bitmap, narrow elements are moved one by one, even if they are adjacent. */
-	if (shape->mask_words > 0 && row <= 16)
-	{
-		double		all = (double) shape->mask_words * costs->shuffle * (row > 4 ? row / 4 : 1);
-
-		e.copy = rows * by_both(costs->copy, gaps / rows, row);
-		if (row <= 8)
-			e.copy = fmin(e.copy, all + useful * costs->byte);
-	}
-	else
-		e.copy = fragments * by_both(costs->copy, gaps / fragments, useful / fragments);
+	e.copy = fragments * by_both(costs->copy, gaps / fragments, useful / fragments);
 	e.copy = fmax(e.copy, useful * costs->byte);
 
 	/* Packed rows cost the reader the same on each way. */
-	e.copy += packed + costs->request + (double) shape->mask_words * costs->select +
-		useful * costs->wire;
+	e.copy += packed + costs->request + useful * costs->wire;
 	e.gather = fragments *
 		by_both(costs->gather, gaps / fragments, fmin(useful / fragments, longest)) +
 			fmax(useful - fragments * longest, 0) * costs->byte +
 			ceil(fragments / (max_sge < 1 ? 1 : max_sge)) * costs->request + packed +
-			(double) shape->mask_words * costs->select + useful * costs->wire;
+			useful * costs->wire;
 	if (shape->strided > 0 && costs->strided[0][0] > 0)
 		e.strided = fmax(fragments * by_both(costs->strided, gaps / fragments, useful / fragments),
 						 useful * costs->byte) +
@@ -111,10 +101,7 @@ rf_region_choose(const RfRegionCosts *costs, RfRegionMode mode, int max_sge,
 	if (e.strided == 0 && mode == RF_REGION_STRIDED)
 		mode = RF_REGION_COPY;
 	read = by_both(costs->read, gaps / rows, row);
-	if (shape->mask_words > 0)
-		read = fmax(read, costs->pick);
-	e.box = costs->request + rows * read + (double) shape->mask_words * costs->select +
-		(double) (shape->box + shape->description) * (costs->byte + costs->wire);
+	e.box = costs->request + rows * read + (double) shape->box * (costs->byte + costs->wire);
 
 	if (mode != RF_REGION_AUTO)
 		best = mode;
@@ -137,7 +124,6 @@ rf_region_choose(const RfRegionCosts *costs, RfRegionMode mode, int max_sge,
 /* ---------- measuring ---------- */
 
 #define AREA		(1u << 20)	/* bytes that are read: larger than the nearest cache */
-#define WORDS		1024
 #define TIMES		7			/* the best of so many: disturbances only add */
 
 static double
@@ -179,17 +165,10 @@ bool
 rf_region_measure(RfRegionCosts *costs)
 {
 	uint8_t    *area = malloc(AREA);
-	uint8_t    *to = malloc(AREA);
-	uint64_t	mask[WORDS];
 
-	if (area == NULL || to == NULL)
-	{
-		free(area);
-		free(to);
+	if (area == NULL)
 		return false;
-	}
 	memset(area, 1, AREA);
-	memset(to, 1, AREA);
 	/* Alternating, so that a disturbance does not affect all times of one of them. */
 	for (int i = 0; i < TIMES; i++)
 	{
@@ -214,47 +193,6 @@ rf_region_measure(RfRegionCosts *costs)
 			}
 		}
 	}
-
-	/* One row of each word, and half of them in random order; these are read in place. */
-	costs->select = costs->shuffle = 0;
-	for (int half = 0; half < 2; half++)
-	{
-		double		best = INFINITY;
-		uint64_t	state = 88172645463325252ULL;
-
-		for (int i = 0; i < WORDS; i++)
-		{
-			state ^= state << 13;
-			state ^= state >> 7;
-			state ^= state << 17;
-			mask[i] = half ? state : (uint64_t) 1 << (state % 64);
-		}
-		for (int i = 0; i < TIMES; i++)
-		{
-			double		begin = now_ns();
-
-			keep(to, rf_mask_gather(to, area, 4, mask, WORDS * 64));
-			best = fmin(best, (now_ns() - begin) / WORDS);
-		}
-		costs->pick = INFINITY;
-		for (int i = 0; i < TIMES; i++)
-		{
-			double		begin = now_ns();
-			uint64_t	sum = 0;
-
-			for (int k = 0; k < WORDS; k++)
-				for (uint64_t bits = mask[k]; bits != 0; bits &= bits - 1)
-					sum += area[(k * 64 + __builtin_ctzll(bits)) * 4];
-			keep(area, sum);
-			costs->pick = fminf(costs->pick,
-								(float) ((now_ns() - begin) / rf_mask_count(mask, WORDS * 64)));
-		}
-		if (half)
-			costs->shuffle = (float) fmax(best - costs->select, 0);
-		else
-			costs->select = (float) best;
-	}
 	free(area);
-	free(to);
 	return true;
 }

@@ -135,35 +135,50 @@ typedef struct Series
 
 /* Returns the number of work requests. */
 static int
-list_fragments(Probe *probe, const Series *series, const RfNcrSet *set, RfWr *wrs,
-			   RfSge (*sges)[RF_MAX_SGE])
+list_fragments(Probe *probe, const Series *series, RfWr *wrs, RfSge (*sges)[RF_MAX_SGE])
 {
+	const uint8_t *from = probe->memory;
 	uint32_t	to = 0;
-	RfNcrCursor cursor;
-	RfNcrPiece	fragment;
 
-	rf_ncr_begin(&cursor, set);
 	for (int i = 0; i < series->requests; i++)
 	{
 		wrs[i] = (RfWr)
 		{
-			.next = i + 1 < series->requests ? &wrs[i + 1] : NULL,
-				.opcode = RF_WR_WRITE,
+			.next = i + 1 < series->requests ? &wrs[i + 1] : NULL, .opcode = RF_WR_WRITE,
 				.sge = sges[i],
 				.remote_addr = (uint64_t) (uintptr_t) (probe->memory + AREA + to),
 				.rkey = probe->region->rkey
 		};
-		for (int k = 0; k < series->entries && rf_ncr_next(&cursor, &fragment); k++)
+		for (int k = 0; k < series->entries; k++, from += series->stride)
 		{
 			sges[i][wrs[i].num_sge++] = (RfSge)
 			{
-				fragment.at, (uint32_t) fragment.length,
-					probe->region->lkey
+				from, series->length, probe->region->lkey
 			};
-			to += (uint32_t) fragment.length;
+			to += series->length;
 		}
 	}
 	return series->requests;
+}
+
+static inline __attribute__((always_inline))
+void
+copy_each(uint8_t *to, const uint8_t *from, size_t length, const Series *series)
+{
+	for (uint32_t i = 0; i < series->rows; i++, from += series->stride, to += length)
+		memcpy(to, from, length);
+}
+
+/* As rows are copied out: short ones by a load and a store. */
+static void
+copy_out(uint8_t *to, const uint8_t *from, const Series *series)
+{
+	if (series->length == 4)
+		copy_each(to, from, 4, series);
+	else if (series->length == 16)
+		copy_each(to, from, 16, series);
+	else
+		copy_each(to, from, series->length, series);
 }
 
 /*
@@ -173,9 +188,6 @@ list_fragments(Probe *probe, const Series *series, const RfNcrSet *set, RfWr *wr
 static bool
 visit(Probe *probe, Series *series)
 {
-	RfNcr		region = RF_NCR_STRIDED_INIT(probe->memory, series->length, series->stride,
-											 series->rows, NULL);
-	RfNcrSet	set = {&region, 1, RF_NCR_COLUMNAR};
 	RfStrided	strided = {.element = series->length, .stride = series->stride};
 	RfWr		wrs[CHAIN];
 	RfSge		sges[CHAIN][RF_MAX_SGE];
@@ -187,7 +199,7 @@ visit(Probe *probe, Series *series)
 		RfWr	   *last;
 
 		if (series->way == GATHERED)
-			count = list_fragments(probe, series, &set, wrs, sges);
+			count = list_fragments(probe, series, wrs, sges);
 		else
 		{
 			sges[0][0] = (RfSge)
@@ -198,7 +210,7 @@ visit(Probe *probe, Series *series)
 			if (series->way == TOGETHER)
 			{
 				sges[0][0].addr = probe->memory + 2 * AREA;
-				(void) rf_ncr_pack(&set, probe->memory + 2 * AREA, AREA);
+				copy_out(probe->memory + 2 * AREA, probe->memory, series);
 			}
 			wrs[0] = (RfWr)
 			{

@@ -38,8 +38,6 @@ my @together = (
 
 # What nothing in src calls and src/exports.map does not name, but tests and benches cannot do without.
 my %for_tests = map { $_ => 1 } (
-	# they choose, and name, the processor's instructions that the file finds out by itself
-	qw(rf_mask_limit rf_mask_vectors),
 	# the engine ends with its process; a program that goes on gives back what it made
 	qw(rf_pool_destroy rf_values_destroy),
 );

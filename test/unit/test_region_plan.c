@@ -9,27 +9,13 @@
 
 #include "pair.h"
 
-#include "region_sets.h"
 #include "../../src/engine/regions.h"
-
-#define ROWS	65536
-
-static uint64_t random_state = 88172645463325252ULL;
-
-static uint64_t
-pick(uint64_t below)
-{
-	random_state ^= random_state << 13;
-	random_state ^= random_state >> 7;
-	random_state ^= random_state << 17;
-	return random_state % below;
-}
 
 /* A sender that copies slowly, an adapter that gathers at 30 ns an entry, a wire of 10 GB/s. */
 static RfRegionCosts
 made_up(void)
 {
-	RfRegionCosts costs = {.pick = 0.5f, .select = 2, .shuffle = 10, .request = 500, .byte = 0.1f};
+	RfRegionCosts costs = {.request = 500, .byte = 0.1f};
 
 	for (int g = 0; g < RF_COST_GAPS; g++)
 	{
@@ -43,26 +29,39 @@ made_up(void)
 	return costs;
 }
 
+/* `rows` pieces of `width` bytes, one every `stride` bytes. */
+typedef struct Rows
+{
+	uint32_t	width;
+	uint32_t	stride;
+	uint32_t	rows;
+	bool		regular;		/* a strided entry says all of it */
+} Rows;
+
 static RfRegionMode
-chosen(const RfRegionCosts *costs, RfRegionMode mode, int max_sge, const RfNcr *region,
+chosen(const RfRegionCosts *costs, RfRegionMode mode, int max_sge, const Rows *rows,
 	   RfRegionEstimate *estimate)
 {
-	RfNcrSet	set = {region, 1, RF_NCR_COLUMNAR};
-	RfRegionShape shape;
+	RfRegionShape shape = {
+		.rows = rows->rows,
+		.useful = (uint64_t) rows->rows * rows->width,
+		.fragments = rows->stride > rows->width ? rows->rows : rows->rows > 0,
+		.box = rows->rows == 0 ? 0 : (uint64_t) (rows->rows - 1) * rows->stride + rows->width,
+		.strided = rows->regular
+	};
 
-	check(rf_region_shape(&set, &shape), "a shape");
 	return rf_region_choose(costs, mode, max_sge, &shape, estimate);
 }
 
 static void
-test_choice(uint8_t *memory)
+test_choice(void)
 {
 	RfRegionCosts costs = made_up();
 	RfRegionCosts far = costs;
-	RfNcr		sparse = RF_NCR_STRIDED_INIT(memory, 4, 400, 1000, NULL);
-	RfNcr		dense = RF_NCR_STRIDED_INIT(memory, 16, 20, 10000, NULL);
-	RfNcr		wide = RF_NCR_STRIDED_INIT(memory, 512, 8192, 100, NULL);
-	RfNcr		whole = RF_NCR_STRIDED_INIT(memory, 8, 8, 10000, NULL);
+	Rows		sparse = {4, 400, 1000, true};
+	Rows		dense = {16, 20, 10000, true};
+	Rows		wide = {512, 8192, 100, true};
+	Rows		whole = {8, 8, 10000, true};
 	RfRegionEstimate estimate;
 
 	check(chosen(&costs, RF_REGION_AUTO, 30, &sparse, &estimate) == RF_REGION_COPY &&
@@ -89,104 +88,10 @@ test_choice(uint8_t *memory)
 	far.wire = 2;				/* 500 MB/s */
 	check(chosen(&far, RF_REGION_AUTO, 30, &dense, NULL) == RF_REGION_COPY,
 		  "over a slow wire gaps do not pay");
-	whole.count = 0;
+	whole.rows = 0;
 	check(chosen(&costs, RF_REGION_AUTO, 30, &whole, &estimate) == RF_REGION_COPY &&
 		  estimate.chosen == 0,
 		  "nothing costs nothing");
-}
-
-/* An estimate from a sample is close to the true value. */
-static void
-test_shape(uint8_t *memory, uint64_t *mask)
-{
-	bool		near = true;
-
-	for (int i = 0; i < 200; i++)
-	{
-		uint32_t	count = 1 + (uint32_t) pick(ROWS);
-		uint32_t	of_100 = 5 + (uint32_t) pick(95);
-		RfNcr		region = RF_NCR_BITMAP_INIT(memory, 4, count, mask);
-		RfNcrSet	set = {&region, 1, RF_NCR_COLUMNAR};
-		RfRegionShape shape;
-		RfGaps		gaps;
-		double		allowed;
-
-		for (size_t word = 0; word < RF_MASK_WORDS(count); word++)
-		{
-			mask[word] = 0;
-			for (int bit = 0; bit < 64; bit++)
-				mask[word] |= (uint64_t) (pick(100) < of_100) << bit;
-		}
-		(void) rf_ncr_gaps(&set, &gaps);
-		(void) rf_region_shape(&set, &shape);
-		allowed = count < 1024 ? 0 : 0.5 * (double) gaps.useful;
-		near = near && fabs((double) shape.useful - (double) gaps.useful) <= allowed &&
-			fabs((double) shape.fragments - (double) gaps.fragments) <=
-			(allowed == 0 ? 0 : 0.5 * (double) gaps.fragments + 100) &&
-			shape.box == (uint64_t) count * 4 && shape.rows * 4 == shape.useful;
-	}
-	check(near, "the shape of a random bitmap is near what counting finds");
-}
-
-/* A column of which the first half goes whole and the second by a row in a hundred. */
-static void
-test_parts(uint8_t *memory, uint64_t *mask)
-{
-	RfRegionCosts costs = made_up();
-	RfNcr		region = RF_NCR_BITMAP_INIT(memory, 64, ROWS / 4, mask);
-	RfNcr		two[2];
-	RfNcr		part_regions[2];
-	RfNcrSet	set = {&region, 1, RF_NCR_COLUMNAR};
-	RfNcrSet	part;
-	RfRegionPart parts[RF_REGION_MAX_PARTS];
-	uint64_t	bytes = 0;
-	uint8_t    *whole = malloc(ROWS * 32);
-	uint8_t    *pieces = malloc(ROWS * 32);
-	int			count;
-	bool		follows = true;
-
-	for (size_t word = 0; word < RF_MASK_WORDS(ROWS / 4); word++)
-		mask[word] = word < ROWS / 512 ? ~(uint64_t) 0 : (uint64_t) 1 << pick(64);
-	count = rf_region_plan(&costs, RF_REGION_AUTO, 30, &set, parts);
-	check(count == 2 && parts[0].mode != RF_REGION_COPY && parts[1].mode == RF_REGION_COPY &&
-		  parts[0].end >= ROWS / 8 - 2048 && parts[0].end <= ROWS / 8 + 2048,
-		  "where a bitmap changes, so does the way");
-	for (int i = 0; i < count; i++)
-	{
-		follows = follows && parts[i].first == (i == 0 ? 0 : parts[i - 1].end) &&
-			parts[i].first % 64 == 0;
-		rf_region_part(&set, parts[i].first, parts[i].end, part_regions, &part);
-		bytes += rf_ncr_pack(&part, pieces + bytes, ROWS * 32 - bytes);
-	}
-	check(follows && parts[count - 1].end == ROWS / 4, "parts follow each other to the last row");
-	check(rf_ncr_pack(&set, whole, ROWS * 32) == bytes && memcmp(whole, pieces, bytes) == 0,
-		  "and are together what the region is");
-
-	costs.request = 1e9f;
-	check(rf_region_plan(&costs, RF_REGION_AUTO, 30, &set, parts) == 1,
-		  "but not when a request more costs more");
-	costs = made_up();
-	check(rf_region_plan(&costs, RF_REGION_COPY, 30, &set, parts) == 1 &&
-		  parts[0].mode == RF_REGION_COPY && parts[0].end == ROWS / 4,
-		  "forced, it is one part");
-
-	/* Two columns of it, row by row. */
-	two[0] = region;
-	two[1] = region;
-	two[1].base += ROWS / 4 * 64;
-	set = (RfNcrSet) {two, 2, RF_NCR_TRANSPOSED};
-	count = rf_region_plan(&costs, RF_REGION_AUTO, 30, &set, parts);
-	bytes = 0;
-	for (int i = 0; i < count; i++)
-	{
-		rf_region_part(&set, parts[i].first, parts[i].end, part_regions, &part);
-		bytes += rf_ncr_pack(&part, pieces + bytes, ROWS * 32 - bytes);
-	}
-	check(count >= 1 && rf_ncr_pack(&set, whole, ROWS * 32) == bytes &&
-		  memcmp(whole, pieces, bytes) == 0,
-		  "parts of a transposed set");
-	free(whole);
-	free(pieces);
 }
 
 static void
@@ -215,7 +120,6 @@ test_measuring(void)
 	for (int g = 0; g < RF_COST_GAPS; g++)
 		for (int l = 0; l < RF_COST_LENGTHS; l++)
 			check(costs.read[g][l] > 0, "reading costs something");
-	check(costs.pick > 0 && costs.select > 0, "and so do bitmaps");
 	for (int tcp = 0; tcp < 2; tcp++)
 	{
 		double		deadline = now_seconds() + PATIENCE;
@@ -301,23 +205,13 @@ step_and_poll(RfCq *cq, RfWc *wc, int max)
  * A device with strided entries: measured, then chosen where it costs less; and one without them.
  */
 static void
-test_strided(uint8_t *memory, uint64_t *mask)
+test_strided(void)
 {
 	RfProvider	stepping = rf_provider_sim;
 	RfRegionCosts costs = made_up();
-	RfField		field = {8, 4};
-	RfField		fields[2] = {{8, 4}, {16, 4}};
-	RfNcr		sparse = RF_NCR_STRIDED_INIT(memory, 4, 400, 1000, NULL);
-	RfNcr		far = RF_NCR_STRIDED_INIT(memory, 4, 70000, 20, NULL);
-	RfNcr		one_field = RF_NCR_STRIDED_INIT(memory, 32, 40, 1000, NULL);
-	RfNcr		bitmap = RF_NCR_BITMAP_INIT(memory, 4, 1000, mask);
-	RfNcr		both[2];
-	RfNcrSet	set = {both, 2, RF_NCR_COLUMNAR};
-	RfRegionShape shape;
+	Rows		sparse = {4, 400, 1000, true};
+	Rows		far = {4, 70000, 20, false};
 	RfRegionEstimate estimate;
-	const uint8_t *first;
-	uint32_t	element;
-	uint32_t	stride;
 	RfError		error = {0};
 	double		deadline = now_seconds() + PATIENCE;
 
@@ -340,25 +234,7 @@ test_strided(uint8_t *memory, uint64_t *mask)
 		  "unless forced");
 	costs.entry = 0;
 	check(chosen(&costs, RF_REGION_STRIDED, 30, &far, NULL) == RF_REGION_COPY,
-		  "never too far apart");
-	check(chosen(&costs, RF_REGION_STRIDED, 30, &bitmap, NULL) == RF_REGION_COPY,
-		  "nor by a bitmap");
-	one_field.fields = &field;
-	one_field.field_count = 1;
-	check(chosen(&costs, RF_REGION_STRIDED, 30, &one_field, NULL) == RF_REGION_STRIDED &&
-		  rf_ncr_strided(&one_field, &first, &element, &stride) && first == memory + 8 &&
-		  element == 4 && stride == 40,
-		  "one field of each row is strided");
-	both[0] = one_field;
-	one_field.fields = fields;
-	one_field.field_count = 2;
-	check(chosen(&costs, RF_REGION_STRIDED, 30, &one_field, NULL) == RF_REGION_COPY, "two are not");
-	both[1] = both[0];
-	both[1].fields = &fields[1];
-	check(rf_region_shape(&set, &shape) && shape.strided == 2,
-		  "column by column they are two entries");
-	set.order = RF_NCR_TRANSPOSED;
-	check(rf_region_shape(&set, &shape) && shape.strided == 0, "row by row none");
+		  "never where no strided entry says it");
 
 	stepping.cq_poll = step_and_poll;
 	for (int has = 0; has < 2; has++)
@@ -387,21 +263,14 @@ test_strided(uint8_t *memory, uint64_t *mask)
 int
 main(int argc, char **argv)
 {
-	uint8_t    *memory = calloc(2, ROWS * 32);
-	uint64_t   *mask = calloc(RF_MASK_WORDS(ROWS), sizeof(uint64_t));
-
 	if (argc > 1 && strcmp(argv[1], "verbs") == 0)
 		test_verbs();
 	else
 	{
-		test_choice(memory);
-		test_shape(memory, mask);
-		test_parts(memory, mask);
+		test_choice();
 		test_counts();
 		test_measuring();
-		test_strided(memory, mask);
+		test_strided();
 	}
-	free(memory);
-	free(mask);
 	return failures > 0;
 }

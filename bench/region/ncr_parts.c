@@ -1,12 +1,12 @@
 /*
- * region_parts.c - the shape of a set of regions, and the way of each part of it.
+ * ncr_parts.c - the shape of a set of regions, and the way of each part of it.
  */
 #include <math.h>
 #include <stdlib.h>
 
-#include "batch/region_int.h"
+#include "ncr.h"
 #include "rdma_fdw/provider.h"
-#include "region_sets.h"
+#include "ncr.h"
 
 #define MIN_PART		256		/* rows: a multiple of 64 */
 #define SAMPLES			16		/* places of a bitmap that are looked at */
@@ -91,7 +91,7 @@ sample_rows(const uint64_t *rows, uint32_t count, uint64_t *selected, uint64_t *
 }
 
 static bool
-shape_of(const RfNcrSet *set, RfRegionShape *shape, bool *uneven)
+shape_of(const RfNcrSet *set, NcrShape *shape, bool *uneven)
 {
 	const uint8_t *begin = NULL;
 	const uint8_t *end = NULL;
@@ -102,7 +102,7 @@ shape_of(const RfNcrSet *set, RfRegionShape *shape, bool *uneven)
 	bool		regular = true;
 
 	*uneven = false;
-	*shape = (RfRegionShape)
+	*shape = (NcrShape)
 	{
 		.description = set->count * sizeof(RfNcr)
 	};
@@ -117,7 +117,7 @@ shape_of(const RfNcrSet *set, RfRegionShape *shape, bool *uneven)
 		if (region->count == 0)
 			continue;
 		regular = regular && rf_ncr_strided(region, &first, &element, &stride);
-		shape->strided++;
+		shape->region.strided++;
 		if (region->kind == RF_NCR_POINTERS)
 		{
 			RfNcrSet	one = {region, 1, RF_NCR_COLUMNAR};
@@ -126,9 +126,9 @@ shape_of(const RfNcrSet *set, RfRegionShape *shape, bool *uneven)
 
 			if (!rf_ncr_gaps(&one, &gaps))
 				return false;
-			shape->rows += rf_ncr_rows(region);
-			shape->useful += gaps.useful;
-			shape->fragments += gaps.fragments;
+			shape->region.rows += rf_ncr_rows(region);
+			shape->region.useful += gaps.useful;
+			shape->region.fragments += gaps.fragments;
 			if (pointers < region->base || pointers >= high)
 				shape->description += (uint64_t) region->count * rf_pointer_size(region->format);
 		}
@@ -159,24 +159,24 @@ shape_of(const RfNcrSet *set, RfRegionShape *shape, bool *uneven)
 			}
 			else
 				shape->mask_words += RF_MASK_WORDS(region->count);
-			shape->rows += selected;
-			shape->useful += selected * row;
-			shape->fragments += row == region->stride ? runs : selected * pieces;
+			shape->region.rows += selected;
+			shape->region.useful += selected * row;
+			shape->region.fragments += row == region->stride ? runs : selected * pieces;
 		}
 		begin = begin == NULL || region->base < begin ? region->base : begin;
 		end = end == NULL || high > end ? high : end;
 	}
 	/* Row by row, one entry would have to go through several regions. */
 	if (!regular || (set->order == RF_NCR_TRANSPOSED && set->count > 1))
-		shape->strided = 0;
-	shape->box = (uint64_t) (end - begin);
-	if (shape->box < shape->useful)
-		shape->box = shape->useful;
+		shape->region.strided = 0;
+	shape->region.box = (uint64_t) (end - begin);
+	if (shape->region.box < shape->region.useful)
+		shape->region.box = shape->region.useful;
 	return true;
 }
 
 bool
-rf_region_shape(const RfNcrSet *set, RfRegionShape *shape)
+rf_region_shape(const RfNcrSet *set, NcrShape *shape)
 {
 	bool		uneven;
 
@@ -209,14 +209,14 @@ rf_region_part(const RfNcrSet *set, uint32_t first, uint32_t end, RfNcr *regions
 /* ---------- part by part ---------- */
 
 int
-rf_region_plan(const RfRegionCosts *costs, RfRegionMode mode, int max_sge, const RfNcrSet *set,
+rf_region_plan(const NcrCosts *costs, RfRegionMode mode, int max_sge, const RfNcrSet *set,
 			   RfRegionPart parts[RF_REGION_MAX_PARTS])
 {
 	enum
 	{
 	WAYS = RF_REGION_BOX + 1};
 	RfRegionEstimate estimates[RF_REGION_MAX_PARTS];
-	RfRegionShape shapes[RF_REGION_MAX_PARTS];
+	NcrShape	shapes[RF_REGION_MAX_PARTS];
 	RfRegionMode from[RF_REGION_MAX_PARTS][WAYS];
 	double		total[WAYS] = {0};
 	uint32_t	count = set->count == 0 ? 0 : set->regions[0].count;
@@ -229,7 +229,7 @@ rf_region_plan(const RfRegionCosts *costs, RfRegionMode mode, int max_sge, const
 
 	if (!shape_of(set, &shapes[0], &uneven))
 		return 0;
-	way = rf_region_choose(costs, mode, max_sge, &shapes[0], NULL);
+	way = ncr_choose(costs, mode, max_sge, &shapes[0], &estimates[0]);
 
 	/* Pointer-mapped regions share their span: a part of one is no smaller box. */
 	uneven = uneven && mode == RF_REGION_AUTO &&
@@ -243,8 +243,8 @@ rf_region_plan(const RfRegionCosts *costs, RfRegionMode mode, int max_sge, const
 	{
 		parts[0] = (RfRegionPart)
 		{
-			0, count, way, shapes[0].useful,
-				way == RF_REGION_BOX ? shapes[0].box - shapes[0].useful : 0
+			0, count, way, shapes[0].region.useful,
+				way == RF_REGION_BOX ? shapes[0].region.box - shapes[0].region.useful : 0
 		};
 		return 1;
 	}
@@ -258,7 +258,7 @@ rf_region_plan(const RfRegionCosts *costs, RfRegionMode mode, int max_sge, const
 		rf_region_part(set, i * rows, (i + 1) * rows < count ? (i + 1) * rows : count, regions,
 					   &part);
 		(void) rf_region_shape(&part, &shapes[i]);	/* needs no memory without pointers */
-		rf_region_choose(costs, mode, max_sge, &shapes[i], &estimates[i]);
+		ncr_choose(costs, mode, max_sge, &shapes[i], &estimates[i]);
 	}
 	free(regions);
 
@@ -277,7 +277,7 @@ rf_region_plan(const RfRegionCosts *costs, RfRegionMode mode, int max_sge, const
 			for (int v = RF_REGION_COPY; v < WAYS; v++)
 			{
 				double		cost = total[v] -
-					(i > 0 && v == w && w != RF_REGION_GATHER ? costs->request : 0);
+					(i > 0 && v == w && w != RF_REGION_GATHER ? costs->region.request : 0);
 
 				if (cost < least)
 				{
@@ -286,7 +286,7 @@ rf_region_plan(const RfRegionCosts *costs, RfRegionMode mode, int max_sge, const
 				}
 			}
 			next[w] = least + rf_region_cost(&estimates[i], (RfRegionMode) w);
-			if (w == RF_REGION_GATHER && (max_sge < 2 || costs->gather[0][0] == 0))
+			if (w == RF_REGION_GATHER && (max_sge < 2 || costs->region.gather[0][0] == 0))
 				next[w] = INFINITY;
 		}
 		memcpy(total, next, sizeof(total));
@@ -305,7 +305,8 @@ rf_region_plan(const RfRegionCosts *costs, RfRegionMode mode, int max_sge, const
 		{
 			(uint32_t) i * rows,
 				(uint32_t) (i + 1) * rows < count ? (uint32_t) (i + 1) * rows : count, way,
-				shapes[i].useful, way == RF_REGION_BOX ? shapes[i].box - shapes[i].useful : 0
+				shapes[i].region.useful, way == RF_REGION_BOX ?
+				shapes[i].region.box - shapes[i].region.useful : 0
 		};
 		way = before;
 	}

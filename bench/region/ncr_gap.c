@@ -1,5 +1,5 @@
 /*
- * region_gap.c - gap analysis: where a set's gaps are, how large, and whether bytes are described
+ * ncr_gap.c - gap analysis: where a set's gaps are, how large, and whether bytes are described
  * twice (D-RDMA, sections 3.3 and 4.1).
  *
  * Arithmetic where a region's pattern allows it (strided), counting of bits for bitmaps, and the
@@ -8,8 +8,7 @@
  */
 #include <stdlib.h>
 
-#include "batch/region_int.h"
-#include "region_sets.h"
+#include "ncr.h"
 
 /* Where the region begins and ends, first to last selected row; false: it has no byte. */
 static bool
@@ -35,7 +34,8 @@ region_extent(const RfNcr *region, const uint8_t **begin, const uint8_t **end)
 				word--;
 			last = (uint32_t) (word * 64 + 63 -
 							   (uint32_t) __builtin_clzll(
-														  rf_mask_word(region->rows, region->count, word)));
+														  rf_mask_word(region->rows, region->count,
+																	   word)));
 		}
 		if (region->field_count > 0)
 		{

@@ -1,5 +1,5 @@
 /*
- * region_mask.c - bitmaps of rows: making one per destination, and gathering the elements they
+ * ncr_mask.c - bitmaps of rows: making one per destination, and gathering the elements they
  * select, with vector registers where the processor has them.
  *
  * A word of the bitmap stands for 64 elements. A few selected ones are moved one by one, a full
@@ -10,7 +10,7 @@
  */
 #include <stdatomic.h>
 
-#include "region_int.h"
+#include "ncr.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -171,7 +171,8 @@ move_4_avx2(uint8_t *to, const uint8_t *from, uint64_t bits)
 
 		_mm256_storeu_si256(
 							(__m256i *) to,
-							_mm256_permutevar8x32_epi32(_mm256_loadu_si256((const __m256i *) from), order));
+							_mm256_permutevar8x32_epi32(_mm256_loadu_si256((const __m256i *) from),
+														order));
 		to += 4 * __builtin_popcountll(bits & 255);
 	}
 	return to;
@@ -187,10 +188,12 @@ move_8(uint8_t *to, const uint8_t *from, uint64_t bits)
 		/* Element k is the words 2k and 2k + 1. */
 		order = _mm256_add_epi32(order, order);
 		order = _mm256_or_si256(
-								order, _mm256_slli_epi64(_mm256_add_epi64(order, _mm256_set1_epi64x(1)), 32));
+								order, _mm256_slli_epi64(_mm256_add_epi64(order,
+																		  _mm256_set1_epi64x(1)), 32));
 		_mm256_storeu_si256(
 							(__m256i *) to,
-							_mm256_permutevar8x32_epi32(_mm256_loadu_si256((const __m256i *) from), order));
+							_mm256_permutevar8x32_epi32(_mm256_loadu_si256((const __m256i *) from),
+														order));
 		to += 8 * __builtin_popcountll(bits & 15);
 	}
 	return to;

@@ -1,7 +1,7 @@
 /*
- * region.c - non-contiguous regions: the meaning of a description, row by row.
+ * ncr.c - non-contiguous regions: the meaning of a description, row by row.
  */
-#include "region_int.h"
+#include "ncr.h"
 
 uint32_t
 rf_ncr_next_row(const RfNcr *region, uint32_t row)

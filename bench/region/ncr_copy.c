@@ -1,7 +1,7 @@
 /*
- * region_copy.c - copies the wanted bytes of a set to contiguous memory.
+ * ncr_copy.c - copies the wanted bytes of a set to contiguous memory.
  */
-#include "region_int.h"
+#include "ncr.h"
 
 static inline __attribute__((always_inline))
 uint8_t *

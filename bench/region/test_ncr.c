@@ -1,5 +1,5 @@
 /*
- * test_region.c - non-contiguous regions (region.h) against a reference that looks at every byte.
+ * test_ncr.c - non-contiguous regions (region.h) against a reference that looks at every byte.
  *
  * Random sets of regions are made in one buffer. The reference enumerates row by row and byte by
  * byte what a description means; packing, fragments, gaps and overlaps have to agree with it.
@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "region_sets.h"
+#include "ncr.h"
 
 #include "../../bench/region/route.h"
 

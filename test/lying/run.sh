@@ -13,7 +13,7 @@ fi
 rf_init "$work/clusters"
 trap 'rf_stop_all' EXIT
 for name in n1 n2 co; do
-	rf_start "$name" jit=off shared_buffers=32MB restart_after_crash=on max_connections=60 max_prepared_transactions=20 rdma_fdw.buffer_memory=64MB rdma_fdw.segment_size=8MB rdma_fdw.provider=soft
+	rf_start "$name" jit=off shared_buffers=32MB restart_after_crash=on max_connections=60 max_prepared_transactions=20 rdma_fdw.buffer_memory=64MB rdma_fdw.provider=soft
 done
 status=0
 perl "$here/lying.pl" --port co="$(rf_port co)" --port n1="$(rf_port n1)" --port n2="$(rf_port n2)" ${ONLY:+--only "$ONLY"} ${MINUTES:+--minutes "$MINUTES"} ${SEED:+--seed "$SEED"} || status=$?

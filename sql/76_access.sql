@@ -89,6 +89,23 @@ COMMIT;
 SELECT rdma.lock_row('acc.hidden', 'acc.hidden'::regclass, '(0,0)', true);
 SELECT rdma.lock_version('acc.hidden', 'acc.hidden'::regclass, '(0,0)', 'update', 'block');
 
+-- who may not write for a coordinator prepares no part of its transactions, which others would wait for
+SELECT rdma.revoke_access('"Access user"', 'write');
+SELECT rdma.grant_access('"Access user"', 'read');
+SET ROLE "Access user";
+BEGIN;
+SELECT 1 FROM txid_current();
+PREPARE TRANSACTION 'rdma_fdw_00000000000000aa_1_0000000000000001_76_1';
+RESET ROLE;
+SELECT rdma.grant_access('"Access user"', 'write');
+SET ROLE "Access user";
+BEGIN;
+SELECT 1 FROM txid_current();
+PREPARE TRANSACTION 'rdma_fdw_00000000000000aa_1_0000000000000001_76_1';
+ROLLBACK PREPARED 'rdma_fdw_00000000000000aa_1_0000000000000001_76_1';
+RESET ROLE;
+SELECT rdma.revoke_access('"Access user"', 'read');
+
 SET client_min_messages = warning;
 DROP SERVER acc_srv CASCADE;
 DROP SCHEMA acc, acc_here CASCADE;

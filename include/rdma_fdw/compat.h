@@ -18,6 +18,7 @@
 #include "access/tupdesc.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_foreign_server.h"
+#include "catalog/pg_proc.h"
 #include "commands/vacuum.h"
 #include "executor/executor.h"
 #include "miscadmin.h"
@@ -289,9 +290,12 @@ rf_pathkey_operator(PathKey *pathkey, Oid datatype)
 #if PG_VERSION_NUM >= 160000
 #define rf_server_aclcheck(serverid, userid, mode) \
 	object_aclcheck(ForeignServerRelationId, (serverid), (userid), (mode))
+#define rf_function_aclcheck(funcid, userid) \
+	object_aclcheck(ProcedureRelationId, (funcid), (userid), ACL_EXECUTE)
 #else
 #define rf_server_aclcheck(serverid, userid, mode) \
 	pg_foreign_server_aclcheck((serverid), (userid), (mode))
+#define rf_function_aclcheck(funcid, userid)	pg_proc_aclcheck((funcid), (userid), ACL_EXECUTE)
 #endif
 
 /* The same of the pg_xxx_ownercheck() family. */

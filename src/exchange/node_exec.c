@@ -248,13 +248,8 @@ start_query(ExchangeState *state, EState *estate, int eflags, TupleDesc promised
 static void
 check_rights(Oid function)
 {
-	AclResult	result;
+	AclResult	result = rf_function_aclcheck(function, GetUserId());
 
-#if PG_VERSION_NUM >= 160000
-	result = object_aclcheck(ProcedureRelationId, function, GetUserId(), ACL_EXECUTE);
-#else
-	result = pg_proc_aclcheck(function, GetUserId(), ACL_EXECUTE);
-#endif
 	if (result != ACLCHECK_OK)
 		aclcheck_error(result, OBJECT_FUNCTION, get_func_name(function));
 }

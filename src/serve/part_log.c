@@ -16,13 +16,17 @@
 #include "access/twophase.h"
 #include "access/xact.h"
 #include "access/xlog.h"
+#include "catalog/pg_type.h"
 #include "common/hashfn.h"
 #include "executor/spi.h"
 #include "miscadmin.h"
 #include "nodes/parsenodes.h"
+#include "parser/parse_func.h"
 #include "storage/ipc.h"
 #include "storage/lwlock.h"
 #include "storage/shmem.h"
+#include "utils/acl.h"
+#include "utils/builtins.h"
 #include "utils/timestamp.h"
 
 #include "rdma_fdw/compat.h"
@@ -61,6 +65,7 @@ typedef struct PartLog
 } PartLog;
 
 static PartLog *part_log = NULL;	/* NULL: the library was not preloaded */
+static char asked_for[GIDSIZE] = "";	/* what this transaction is to be prepared as; "": not */
 static uint64 preparing = 0;	/* the gid that this transaction is about to prepare; 0: none */
 
 /* Each backend may be about to prepare one, or have committed one that it has not moved yet. */
@@ -270,14 +275,72 @@ forget_preparing(void)
 	preparing = 0;
 }
 
+/* May the caller prepare parts of transactions? False: the extension is not in this database. */
+static bool
+check_access(const char *gid)
+{
+	Oid			types[] = {BYTEAOID, TEXTOID, TEXTARRAYOID, BYTEAOID};
+	Oid			store = LookupFuncName(list_make2(makeString("rdma"), makeString("store")),
+									   lengthof(types), types, true);
+
+	if (!OidIsValid(store))
+		return false;
+	if (rf_function_aclcheck(store, GetUserId()) != ACLCHECK_OK)
+		ereport(ERROR,
+				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+				 errmsg("permission denied to prepare transaction \"%s\"", gid),
+				 errdetail("Coordinators give such names to the parts of their transactions over several nodes."),
+				 errhint("A superuser can allow it in this database: SELECT rdma.grant_access(%s, 'write').",
+						 quote_literal_cstr(quote_identifier(GetUserNameFromId(GetUserId(), false))))));
+	return true;
+}
+
+/* The transaction is about to be prepared. */
+static void
+add_part(const char *gid)
+{
+	RfTransactionPart part;
+	bool		used;
+
+	if (!check_access(gid) || !parse_gid(gid, &part))
+		return;
+	part.xid = GetTopFullTransactionIdIfAny();
+	part.database = MyDatabaseId;
+	part.prepared_us = rf_now_us();
+	LWLockAcquire(part_log->lock, LW_EXCLUSIVE);
+	used = find_prepared(part.gid) != NULL;
+	if (!used)
+		add_prepared(&part);
+	LWLockRelease(part_log->lock);
+	/* core would refuse it, too, but then the abort would take the other one out */
+	if (used)
+		ereport(ERROR,
+				(errcode(ERRCODE_DUPLICATE_OBJECT),
+				 errmsg("transaction identifier \"%s\" is already in use", gid)));
+	preparing = part.gid;
+}
+
 static void
 at_transaction_end(XactEvent event, void *arg)
 {
-	if (event != XACT_EVENT_PREPARE && event != XACT_EVENT_ABORT && event != XACT_EVENT_COMMIT)
-		return;
-	if (preparing != 0 && event != XACT_EVENT_PREPARE)
-		forget_preparing();
-	preparing = 0;
+	switch (event)
+	{
+		case XACT_EVENT_PRE_PREPARE:
+			if (asked_for[0] != '\0')
+				add_part(asked_for);
+			break;
+		case XACT_EVENT_ABORT:
+		case XACT_EVENT_COMMIT:
+			if (preparing != 0)
+				forget_preparing();
+			/* FALLTHROUGH */
+		case XACT_EVENT_PREPARE:
+			preparing = 0;
+			asked_for[0] = '\0';
+			break;
+		default:
+			break;
+	}
 }
 
 /* The statement only asks for it: it is done when the statement has ended. */
@@ -289,18 +352,11 @@ will_prepare(const char *gid)
 
 	if (!parse_gid(gid, &part) || IsAbortedTransactionBlockState())
 		return;
-	part.xid = GetTopFullTransactionIdIfAny();
-	if (!FullTransactionIdIsValid(part.xid))
-		return;
+	recover();
 	if (!watching)
 		RegisterXactCallback(at_transaction_end, NULL);
 	watching = true;
-	part.database = MyDatabaseId;
-	part.prepared_us = rf_now_us();
-	LWLockAcquire(part_log->lock, LW_EXCLUSIVE);
-	add_prepared(&part);
-	LWLockRelease(part_log->lock);
-	preparing = part.gid;
+	strlcpy(asked_for, gid, sizeof(asked_for));
 }
 
 void
@@ -366,7 +422,8 @@ rf_part_log_others_age(uint64 coordinator)
 	recover();
 	LWLockAcquire(part_log->lock, LW_SHARED);
 	for (int i = 0; i < part_log->prepared_count && !prepared; i++)
-		prepared = part_log->prepared[i].coordinator != coordinator;
+		prepared = part_log->prepared[i].coordinator != coordinator &&
+			part_log->prepared[i].database == MyDatabaseId;
 	ended_us = part_log->newest_us[part_log->newest[0] == coordinator ? 1 : 0];
 	LWLockRelease(part_log->lock);
 	if (prepared)

@@ -7,8 +7,8 @@
 #
 # A result has rows (array of arrays of text, NULL is undef), tags, and at most one of
 #   error => { C => SQLSTATE, M => message, D, H, W ... }    lost => 1 (the server closed)    late => 1 (no answer by the deadline)
-# After "lost" or "late" the connection is of no more use. $c->drop closes it without a word, as a
-# client that dies.
+# After "lost" the connection is of no more use. After "late" it is of use for $c->exchange('', deadline => ...), which goes on waiting.
+# $c->drop closes it without a word, as a client that dies. $c->{parameters} is what the server reported.
 package Wire;
 
 use strict;
@@ -56,6 +56,23 @@ sub close
 	return;
 }
 
+# Only that: $c->exchange('', ...) takes the answer.
+sub send
+{
+	my ($self, $sql) = @_;
+	my $out = 'Q' . pack('N', length($sql) + 5) . "$sql\0";
+
+	local $SIG{PIPE} = 'IGNORE';
+	while (length($out))
+	{
+		IO::Select::select(undef, $self->{select}, undef, 1);
+		my $n = syswrite($self->{socket}, $out);
+		if (defined $n) { substr($out, 0, $n) = ''; }
+		elsif (!$!{EAGAIN}) { $out = ''; }
+	}
+	return;
+}
+
 # as if the client had died; with sql, right after asking for it
 sub drop
 {
@@ -84,6 +101,7 @@ sub exchange
 			elsif ($type eq 'D') { push @{ $result{rows} }, columns($body); }
 			elsif ($type eq 'C') { push @{ $result{tags} }, substr($body, 0, -1); }
 			elsif ($type eq 'E') { $result{error} //= fields($body); return \%result if $result{error}{S} eq 'FATAL'; }
+			elsif ($type eq 'S') { my ($name, $value) = split(/\0/, $body); $self->{parameters}{$name} = $value; }
 			elsif ($type eq 'K') { $self->{pid} = unpack('N', $body); }
 			elsif ($type eq 'G') { $out .= 'd' . pack('N', length($args{copy}) + 4) . $args{copy} . 'c' . pack('N', 4); }
 			elsif ($type eq 'R' && unpack('N', $body) != 0) { $result{error} = { C => '28000', M => 'the test wants trust authentication' }; return \%result; }

@@ -138,10 +138,10 @@ SELECT lr.planned('SELECT v.name, count(*) FROM (VALUES (1, ''one''), (2, ''two'
 SELECT lr.planned('SELECT g, count(*) FROM generate_series(3, 5) g JOIN big b ON b.grp = g GROUP BY 1');
 SELECT lr.planned('WITH w AS MATERIALIZED (SELECT grp, count(*) AS n FROM small GROUP BY grp) SELECT w.n, count(*) FROM w JOIN big b USING (grp) GROUP BY 1');
 SELECT lr.planned('WITH w AS MATERIALIZED (SELECT grp, sum(x) AS s FROM big GROUP BY grp) SELECT count(*) FROM big b JOIN w USING (grp) WHERE b.x > w.s / 300');
-SELECT lr.planned('SELECT l.grp, count(*) FROM (SELECT grp, min(id) AS id FROM small GROUP BY grp LIMIT 5) l JOIN big b USING (grp) GROUP BY 1');
+SELECT lr.planned('SELECT l.grp, count(*) FROM (SELECT grp, min(id) AS id FROM small GROUP BY grp ORDER BY grp LIMIT 5) l JOIN big b USING (grp) GROUP BY 1');
 SELECT lr.planned('SELECT f.t, count(*) FROM far f JOIN big b ON b.grp = f.id GROUP BY 1');
 -- not of sub-selects in FROM
-SELECT lr.planned('SELECT l.grp, count(*) FROM (SELECT grp, (SELECT max(id) FROM other) AS id FROM small GROUP BY grp LIMIT 5) l JOIN big b USING (grp) GROUP BY 1');
+SELECT lr.planned('SELECT l.grp, count(*) FROM (SELECT grp, (SELECT max(id) FROM other) AS id FROM small GROUP BY grp ORDER BY grp LIMIT 5) l JOIN big b USING (grp) GROUP BY 1');
 -- a sort key that is only equal to a column that is sent
 SET enable_hashagg = off;
 SELECT lr.planned('SELECT DISTINCT s.t, b.x FROM small s JOIN big b USING (grp) WHERE s.t = s.v');

@@ -137,8 +137,8 @@ foreach my $number (0 .. $#packs)
 	{
 		my $how = difference($input, $run->{out}{$input});
 		if (!defined $how) { $agree++; next; }
-		my ($less, @few) = @pack > 1 && !$ENV{FAST} ? narrow($input, @pack) : ($how, @pack);
-		my $under = defined $less ? names(@few) || 'the same settings' : 'pack ' . names(@pack) . ', but not by itself';
+		my ($less, @few) = $ENV{FAST} ? () : @pack > 1 ? narrow($input, @pack) : ($how, @pack);
+		my $under = defined $less ? names(@few) || 'the same settings' : ("pack " . ($number + !!$ENV{ONCE}) . ($ENV{FAST} ? '' : ', but not when it runs by itself'));
 		result('FAIL', "settings/$input", "differs under $under");
 		my @lines = split(/^/, $less // $how);
 		print map { "    $_" } @lines[ 0 .. ($#lines > 40 ? 40 : $#lines) ];

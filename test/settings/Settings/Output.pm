@@ -24,7 +24,13 @@ sub exceptions
 }
 
 # What a function that says a plan may say besides: that rows are others than they should be, or an error
-my $compared = qr/\bdiffer|\bwrong\b|\bnot as\b|instead of|\*\*\*|[,|] *f$|^(ERROR|FATAL|PANIC|WARNING)/;
+my $compared = qr/\bdiffer|\bwrong\b|\bnot as\b|instead of|\*\*\*|, f$|^(ERROR|FATAL|PANIC|WARNING)/i;
+sub compared
+{
+	my (@lines) = @_;
+	my $same = $lines[0] =~ /\| *same *$/;
+	return grep { /$compared/ || ($same && /\| *f$/) } @lines;
+}
 
 # explainers(INPUT): the names of functions of an input that say a plan, by themselves or by calling one that does
 sub explainers
@@ -33,7 +39,7 @@ sub explainers
 	my $text = join("\n", @$input);
 	my (%body, %says);
 
-	while ($text =~ /^CREATE (?:OR REPLACE )?(?:FUNCTION|PROCEDURE)\s+(?:\w+\.)?(\w+)\s*\((.*?)(\$\w*\$)(.*?)\g3/gmsi)
+	while ($text =~ /^CREATE (?:OR REPLACE )?(?:FUNCTION|PROCEDURE)\s+(?:\w+\.)?(\w+)\s*\(((?:(?!^CREATE\b).)*?)(\$\w*\$)(.*?)\g3/gmsi)
 	{
 		$body{$1} .= $4;
 	}
@@ -60,6 +66,9 @@ sub answer
 {
 	my ($statement, @lines) = @_;
 	my @out;
+
+	# which statement a node ran is a matter of plans
+	@lines = grep { !/^(CONTEXT:  |remote SQL command: )/ } @lines;
 
 	for (my $i = 0; $i < @lines; $i++)
 	{
@@ -99,7 +108,7 @@ sub normal
 	my $flush = sub {
 		return if !@answer;
 		if (grep { $statement =~ $_ } @$exceptions) { push @out, '(not compared)'; }
-		elsif ($explains && $statement =~ /$explains/i) { push @out, '(plans)', sort grep { /$compared/i } @answer; }
+		elsif ($statement =~ /^\s*EXPLAIN\b/i || ($explains && $statement =~ /$explains/i)) { push @out, grep { $_ ne '' } sort(compared(@answer)); }
 		else { push @out, answer($statement, @answer); }
 		@answer = ();
 	};

@@ -2,11 +2,11 @@
  * ncr_mask.c - bitmaps of rows: making one per destination, and gathering the elements they
  * select, with vector registers where the processor has them.
  *
- * A word of the bitmap stands for 64 elements. A few selected ones are moved one by one, a full
+ * A word of the bitmap stands for 64 elements. A few selected elements are moved one by one, a full
  * word as a block, and otherwise eight elements at a time go through a register: a shuffle brings
- * the selected ones to its front, all of it is stored, and the next eight overwrite what was not
- * selected. The stores reach behind the selected elements, so the last ones are moved one by one:
- * nothing is ever written behind the end.
+ * the selected elements to its front, all of it is stored, and the next eight overwrite the
+ * unselected rest. The stores reach behind the selected elements, so the last elements are moved
+ * one by one: nothing is ever written behind the end.
  */
 #include <stdatomic.h>
 
@@ -50,7 +50,7 @@ move_each(uint8_t *to, const uint8_t *from, size_t width, uint64_t bits)
 	return to;
 }
 
-/* The elements of one word, run by run: for wide ones. */
+/* The elements of one word, run by run: for wide elements. */
 static uint8_t *
 move_runs(uint8_t *to, const uint8_t *from, size_t width, uint64_t bits)
 {
@@ -67,7 +67,7 @@ move_runs(uint8_t *to, const uint8_t *from, size_t width, uint64_t bits)
 	return to;
 }
 
-/* Moves the selected ones of 64 elements of one width, and may write up to 64 elements. */
+/* Moves the selected elements among 64 of one width, and may write up to 64 elements. */
 typedef uint8_t *(*MoveWord) (uint8_t *to, const uint8_t *from, uint64_t bits);
 
 static inline __attribute__((always_inline)) size_t

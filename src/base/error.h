@@ -24,7 +24,7 @@ typedef enum RfErrorKind
 typedef struct RfError
 {
 	RfErrorKind kind;
-	char		message[320];	/* where to, and what the other end says: up to 188 bytes */
+	char		message[320];	/* the address, and the other end's answer: up to 188 bytes */
 	char		detail[192];
 	char		hint[192];
 } RfError;

@@ -6,8 +6,8 @@
  * statement gets it again page by page, each by a fault and filled with zeros: of short statements
  * that can be half of the time. glibc adapts its limits to the largest block that it saw freed, 32
  * MB at most, so whether it happens is chance. Sessions of data nodes run one statement after the
- * other of the same kind; they, and those of coordinators that read from them, have the limits that
- * glibc would end with.
+ * other of the same kind; they, and sessions of coordinators that read from them, have the limits
+ * that glibc would end with.
  */
 #include "postgres.h"
 
@@ -30,8 +30,7 @@ rf_keep_memory(void)
 		return;
 
 	/*
-	 * once set, the library does not go back to limits that adapt; these are those that it begins
-	 * with
+	 * once set, the library does not go back to limits that adapt; these are its initial limits
 	 */
 	(void) mallopt(M_TRIM_THRESHOLD, Max(rf_kept_memory, 128) * 1024);
 	(void) mallopt(M_MMAP_THRESHOLD, Max(Min(rf_kept_memory / 2, LARGEST_HEAP_BLOCK), 128) * 1024);

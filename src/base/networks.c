@@ -13,11 +13,12 @@
 
 typedef struct Network
 {
-	int			family;			/* 0: the entry is none */
+	int			family;			/* 0 if the entry is not an address */
 	unsigned char bytes[16];
 	int			bits;
 } Network;
 
+/* Parses an address or a network in CIDR notation; the family stays 0 if it is neither. */
 static void
 parse(char *text, Network *network)
 {
@@ -42,7 +43,7 @@ parse(char *text, Network *network)
 	network->bits = (int) bits;
 }
 
-/* The next entry, at *from, and its text; false: there is none. */
+/* Returns the next entry, at *from, and its text; false at the end. */
 static bool
 next_entry(const char **from, Network *network, char text[RF_NETWORK_TEXT])
 {

@@ -13,8 +13,8 @@
 extern bool rf_networks_valid(const char *list, char *wrong, size_t size);
 
 /*
- * Is the address in one of them? An IPv4 address that is written as an IPv6 one counts as what it
- * is.
+ * Returns true if the address is in one of them. An IPv4 address that is written as an IPv6 address
+ * counts as IPv4.
  */
 extern bool rf_networks_have(const char *list, const struct sockaddr *address);
 

@@ -13,7 +13,7 @@
 #define SOCKET_PLACE	2
 #define PLACES			3
 
-/* Each has a file descriptor, of which core gives a third of those of the process. */
+/* Each has a file descriptor, and core may use a third of the process's descriptors for them. */
 #define MOST_SETS		64
 
 static int	set_count = 0;

@@ -2,10 +2,10 @@
  * socket_wait.h - waits for a socket and the process latch, many times.
  *
  * WaitLatchOrSocket makes a set of wait events and frees it, which are five system calls, each
- * time. Who waits again and again for the same socket keeps one of these beside it, in zeroed
- * memory; it has no owner, and is let go before the socket is closed: another socket of the same
- * number would not be in the set. A process has 64 sets at most, the waits for further sockets are
- * WaitLatchOrSocket's.
+ * time. A caller that waits again and again for the same socket keeps one of these beside it, in
+ * zeroed memory; it has no owner, and is let go before the socket is closed: another socket of the
+ * same number would not be in the set. A process has 64 sets at most, the waits for further sockets
+ * are WaitLatchOrSocket's.
  */
 #ifndef RF_SOCKET_WAIT_H
 #define RF_SOCKET_WAIT_H
@@ -21,8 +21,8 @@ typedef struct RfSocketWait
 
 /*
  * Sleeps until the latch is set, the socket is ready for one of `events` (WL_SOCKET_*), or
- * timeout_ms passed (-1: none); exits when the postmaster has died. Returns WL_* of what happened,
- * the latch not reset. ERROR if there is no file descriptor for it.
+ * timeout_ms passed (-1: no limit); exits when the postmaster has died. Returns the WL_* events
+ * that happened, the latch not reset. ERROR if there is no file descriptor for it.
  */
 extern int	rf_socket_wait(RfSocketWait *wait, pgsocket socket, uint32 events, long timeout_ms,
 						   uint32 wait_event);

@@ -1,8 +1,8 @@
 /*
- * sql_text.c - text of SQL statements, and what other servers say that goes into it.
+ * sql_text.c - text of SQL statements, and data of other servers that goes into it.
  *
- * A server that runs a statement for another one trusts that one's role, not the values that are in
- * the text. So every value has one way into a text, and it is in this file or is one of
+ * A server that runs a statement for another server trusts that server's role, not the values that
+ * are in the text. So every value has one way into a text, and it is in this file or is one of
  * PostgreSQL's own quoting functions.
  */
 #include "postgres.h"
@@ -98,7 +98,7 @@ to_double(const char *text, double least, double most, double *value)
 	return true;
 }
 
-/* NULL: there is none. */
+/* Returns NULL if the field is missing. */
 static const char *
 field(const PGresult *result, int row, int column)
 {
@@ -156,7 +156,7 @@ rf_append_type(StringInfo buf, const char *name)
 													 FORMAT_TYPE_FORCE_QUALIFY));
 }
 
-/* Has the parsed text anything but one expression? */
+/* Returns true if the parsed text has anything but one expression. */
 static bool
 has_more(const SelectStmt *select)
 {

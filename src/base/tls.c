@@ -68,6 +68,10 @@ bio_write(BIO *bio, const char *bytes, int length)
 	return length;
 }
 
+/*
+ * OpenSSL's source of bytes: reads the socket without waiting, and keeps the reason why there are
+ * no bytes.
+ */
 static int
 bio_read(BIO *bio, char *to, int size)
 {
@@ -138,7 +142,7 @@ find_secret(SSL *ssl, const unsigned char *identity, size_t length, SSL_SESSION 
 /* ---------- beginning and end ---------- */
 
 /*
- * What all connections have in common; a server's configuration of OpenSSL changes nothing of it.
+ * The common part of all connections; a server's configuration of OpenSSL changes nothing of it.
  */
 static void
 make_shared(void)
@@ -319,7 +323,7 @@ ssize_t
 rf_tls_send(RfTls *tls, const struct iovec *pieces, int count)
 {
 	size_t		taken = 0;
-	size_t		offset = 0;		/* of what comes next in its piece */
+	size_t		offset = 0;		/* of the next bytes in its piece */
 	int			piece = 0;
 
 	if (tls->failed)
@@ -331,7 +335,7 @@ rf_tls_send(RfTls *tls, const struct iovec *pieces, int count)
 		return -1;
 	if (!tls->ready)
 	{
-		/* Only receiving reads: what is read ahead here nobody would look for. */
+		/* Only receiving reads: bytes that are read ahead here nobody would look for. */
 		errno = EAGAIN;
 		return -1;
 	}
@@ -394,8 +398,7 @@ rf_tls_receive(RfTls *tls, void *to, size_t size)
 	if (why != SSL_ERROR_NONE && why != SSL_ERROR_WANT_READ)
 	{
 		/*
-		 * The end of the socket is the other end's, in order or not: who counts what has come
-		 * knows more.
+		 * Treats EOF without close_notify as the end; the caller's byte counts detect truncation.
 		 */
 		bool		ended = tls->ended || why == SSL_ERROR_ZERO_RETURN;
 

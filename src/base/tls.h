@@ -1,13 +1,15 @@
 /*
  * tls.h - TLS 1.3 over a connected stream socket, between two ends that have a secret in common.
  *
- * The secret is an external pre-shared key, used with a fresh X25519 exchange (psk_dhe_ke): who
- * learns it later cannot read what was sent. There are no certificates, tickets or early data, and
- * no other version or suite than TLS_AES_256_GCM_SHA384: an end that wants another gets an error.
+ * The secret is an external pre-shared key, used with a fresh X25519 exchange (psk_dhe_ke): an
+ * attacker that learns it later cannot read earlier traffic. There are no certificates, tickets or
+ * early data, and no other version or suite than TLS_AES_256_GCM_SHA384: an end that wants another
+ * gets an error.
  *
- * It looks like a non-blocking socket: sending takes what it can, receiving gives what is there,
- * and errno says why nothing is. The handshake happens on the way, as its parts are received.
- * The socket stays the caller's. One thread at a time uses an object. Plain C.
+ * It looks like a non-blocking socket: sending takes as many bytes as it can, receiving gives the
+ * bytes that are there, and errno tells why there are no bytes. The handshake happens on the way,
+ * as its parts are received. The socket stays the caller's. One thread at a time uses an object.
+ * Plain C.
  */
 #ifndef RF_TLS_H
 #define RF_TLS_H
@@ -32,7 +34,7 @@
 
 typedef struct RfTls RfTls;
 
-/* What both ends of a socket know, and who of them begins. */
+/* The shared knowledge of both ends of a socket, and which of them begins. */
 typedef struct RfTlsKey
 {
 	uint8_t		secret[RF_TLS_KEY_SIZE];
@@ -50,8 +52,9 @@ extern void rf_tls_free(RfTls *tls);
 
 /*
  * How many bytes of the pieces were taken, which may be some of them; they are on their way, though
- * perhaps not in the socket (rf_tls_unsent). -1: none, and errno is EAGAIN, or what broke the
- * connection (EPROTO: bytes that TLS refuses, rf_tls_reason). No pieces: only what waits is sent.
+ * perhaps not in the socket (rf_tls_unsent). -1: nothing was taken, and errno is EAGAIN, or the
+ * reason that broke the connection (EPROTO: bytes that TLS refuses, rf_tls_reason). Without pieces
+ * only waiting bytes are sent.
  */
 extern ssize_t rf_tls_send(RfTls *tls, const struct iovec *pieces, int count);
 
@@ -81,7 +84,7 @@ extern bool rf_tls_ready(const RfTls *tls);
 extern bool rf_tls_export(RfTls *tls, const void *context, size_t size,
 						  uint8_t secret[RF_TLS_KEY_SIZE]);
 
-/* After EPROTO: what was wrong. */
+/* After EPROTO: the reason. */
 extern const char *rf_tls_reason(const RfTls *tls);
 
 #endif

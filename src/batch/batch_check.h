@@ -166,7 +166,7 @@ typedef struct RfTuple
 	uint32_t	length;
 	uint32_t	data;			/* offset of the first attribute */
 	uint32_t	natts;
-	const uint8_t *bits;		/* set = not NULL; NULL: none is */
+	const uint8_t *bits;		/* set = not NULL; NULL if all are not NULL */
 } RfTuple;
 
 /*
@@ -179,7 +179,7 @@ extern const char *rf_tuples_open(const void *batch, uint32_t length, uint32_t c
 								  uint32_t attr_count, RfBatchHeader *header, RfTupleAttr *attrs,
 								  RfTupleReader *reader);
 
-/* Goes to the next run; false: there is none, or it does not lie within the batch. */
+/* Goes to the next run; returns false at the end, or if the run does not lie within the batch. */
 extern bool rf_tuples_next_run(RfTupleReader *reader);
 
 /*
@@ -227,8 +227,8 @@ rf_tuples_next(RfTupleReader *reader, RfTuple *tuple)
 }
 
 /*
- * The header of an attribute. One of fixed length has none. A toast pointer refers to a value
- * stored elsewhere.
+ * The header of an attribute. An attribute of fixed length has no header. A toast pointer refers to
+ * a value stored elsewhere.
  */
 #define RF_HEADER_NONE		0
 #define RF_HEADER_SHORT		1
@@ -345,21 +345,26 @@ typedef struct RfImage
 	uint8_t		element_align;
 	const struct RfImage *element;	/* NULL: any bytes are valid. Ranges have one */
 
-	/* Are these bytes characters of the database's encoding? NULL: accept all but NUL. */
+	/*
+	 * Checks that these bytes are characters of the database's encoding. NULL: accept all but NUL.
+	 */
 	bool		(*is_text) (const uint8_t *bytes, uint32_t length);
 } RfImage;
 
 /*
- * Is this the image of a value? `payload` follows a varlena's header of either size; structures are
- * aligned as if it had four bytes. Values of fixed length have no header. Reads nothing outside
- * `length` bytes, even if they change meanwhile.
+ * Checks that this is the image of a value. `payload` follows a varlena's header of either size;
+ * structures are aligned as if it had four bytes. Values of fixed length have no header. Reads
+ * nothing outside `length` bytes, even if they change meanwhile.
  */
 extern bool rf_image_check(const RfImage *image, const uint8_t *payload, uint32_t length);
 
 /* The part of the check for states of aggregates. */
 extern bool rf_state_check(RfImageKind kind, const uint8_t *payload, uint32_t length);
 
-/* Has it no inner structure? Then any bytes are safe: no function of its type reads beyond them. */
+/*
+ * Returns true if it has no inner structure. Then any bytes are safe: no function of its type reads
+ * beyond them.
+ */
 static inline bool
 rf_image_is_plain(RfImageKind kind)
 {
@@ -372,8 +377,8 @@ rf_image_is_plain(RfImageKind kind)
 /*
  * Header forms by the two top bits of the first word: 10 = short (sign, scale and weight in it), 11
  * = NaN or an infinity, otherwise a long one, with its weight in the second word. Then digits to
- * base 10000, without zeros at either end, as many as numeric_recv takes at most, and none that the
- * scale (of decimal digits) would hide. Zero has no digits, weight or sign.
+ * base 10000, without zeros at either end, as many as numeric_recv takes at most, and no digit that
+ * the scale (of decimal digits) would hide. Zero has no digits, weight or sign.
  */
 static inline bool
 rf_image_is_numeric(const uint8_t *payload, uint32_t length)
@@ -446,8 +451,8 @@ rf_image_is_numeric(const uint8_t *payload, uint32_t length)
 }
 
 /*
- * Which bytes of a word are not ASCII, or are NUL? Sets their top bits, and maybe those of bytes
- * after a NUL.
+ * Finds bytes of a word that are not ASCII, or are NUL. Sets their top bits, and maybe the top bits
+ * of bytes after a NUL.
  */
 static inline uint64_t
 rf_odd_bytes(const uint8_t *at)
@@ -460,8 +465,8 @@ rf_odd_bytes(const uint8_t *at)
 }
 
 /*
- * Only ASCII characters, and no NUL? Such bytes are text in every server encoding. Most texts are
- * short: checking some bytes twice is faster than one by one.
+ * Returns true if there are only ASCII characters, and no NUL. Such bytes are text in every server
+ * encoding. Most texts are short: checking some bytes twice is faster than one by one.
  */
 static inline bool
 rf_image_is_ascii(const uint8_t *bytes, uint32_t length)
@@ -500,7 +505,10 @@ rf_image_is_ascii(const uint8_t *bytes, uint32_t length)
 	return (odd & UINT64_C(0x8080808080808080)) == 0;
 }
 
-/* The limits are those of the types' receive functions; the ends of the integers are infinities. */
+/*
+ * The limits are the same as in the types' receive functions; the ends of the integers are
+ * infinities.
+ */
 static inline bool
 rf_image_is_date(int32_t value)
 {

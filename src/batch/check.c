@@ -6,6 +6,10 @@
  */
 #include "batch_check.h"
 
+/*
+ * Checks one column's descriptor. Returns NULL or the fault; all later reads rely on the extents
+ * checked here.
+ */
 static const char *
 check_column(const RfBatchColumn *column, uint32_t rows, uint64_t first, uint64_t length)
 {
@@ -55,7 +59,7 @@ rf_batch_open(const void *batch, uint32_t length, uint32_t column_count, RfBatch
 	if (header->flags != 0)
 		return "unknown flags";
 	if (header->length != length)
-		return "length differs from what was received";
+		return "length differs from the received bytes";
 	if (header->column_count != column_count)
 		return "it has another number of columns than was asked for";
 	first = sizeof(*header) + (uint64_t) column_count * sizeof(RfBatchColumn);

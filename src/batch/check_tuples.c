@@ -23,6 +23,10 @@ rf_tuples_attr_count(const void *batch, uint32_t length)
 	return count <= MAX_ATTRIBUTES ? count : 0;
 }
 
+/*
+ * Checks the description of one attribute of the tuples, with its value for older rows. Returns
+ * NULL or the fault.
+ */
 static const char *
 check_attr(const RfTupleAttr *attr, const uint8_t *batch, uint32_t first, uint32_t length)
 {
@@ -72,7 +76,7 @@ rf_tuples_open(const void *batch, uint32_t length, uint32_t column_count, uint32
 	if (header->flags != RF_BATCH_PAGES)
 		return "unknown flags";
 	if (header->length != length)
-		return "length differs from what was received";
+		return "length differs from the received bytes";
 	if (header->column_count != column_count)
 		return "it has another number of columns than was asked for";
 	if (layout.attr_count != attr_count)

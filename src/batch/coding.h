@@ -45,8 +45,8 @@ extern RfCoding rf_coding_choose(Form_pg_attribute att, const RfStreamColumn *wa
 								 uint32 flags, bool same_encoding);
 
 /*
- * May the bytes of a value of this type be copied unchanged? *text: they hold characters in the
- * database's encoding.
+ * Returns true if the bytes of a value of this type may be copied unchanged. *text: they hold
+ * characters in the database's encoding. *text: they hold characters in the database's encoding.
  */
 extern bool rf_type_is_raw(Oid type, bool *text);
 
@@ -59,14 +59,14 @@ struct RfImage;
 extern bool rf_image_describe(Oid type, struct RfImage *image);
 
 /*
- * What a type modifier allows, as rf_decoder_check_limit() reads it. False: no image is checked for
- * it, the type's receive function applies it.
+ * The limit of a type modifier, as rf_decoder_check_limit() reads it. False: no image is checked
+ * for it, the type's receive function applies it.
  */
 #define RF_UNLIMITED	PG_UINT32_MAX
 
 extern bool rf_image_limit(Oid type, int32 typmod, uint32 *limit);
 
-/* Is an image of built-in type `type` one of `wanted` too? */
+/* Returns true if an image of built-in type `type` is one of `wanted` too. */
 extern bool rf_same_image(Oid type, Oid wanted);
 
 /* Kind and stride of the raw image of a type with this length. */

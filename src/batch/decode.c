@@ -9,14 +9,15 @@
  * column's kind must suit the reader's type: raw images are taken only for built-in types, so a
  * node cannot smuggle a local OID or an unchecked domain value in. Each image is checked to be one
  * that the type itself could have made (image.c); where that check is not complete (image_type.c),
- * images are taken from trusted nodes only, and values of others come through receive functions.
+ * images are taken from trusted nodes only, and values of other nodes come through receive
+ * functions.
  *
  * A batch may be read in a receive buffer, which the peer's engine maps (same host) or its device
  * can write: an honest peer does not write to it until its credit comes back, a hostile or broken
  * one may. So header and descriptors are copied when the batch is loaded, and every offset, length
  * and bit that determines an address is loaded once (rf_load8, rf_load32). Hence, even if the bytes
  * change: this file and image.c read inside the batch only; by-value columns return some value of
- * their type; fixed-length ones lie inside the batch; converted values go through a private copy.
+ * their type; fixed-length values lie inside the batch; converted values go through a private copy.
  * There is no guarantee for a varlena or a name: it is returned in place, and the executor reads
  * its header or searches for its end again. A peer that changes it after the check here can make
  * that code read elsewhere. Reading in place therefore trusts the peer's engine, which has proved a
@@ -42,7 +43,7 @@
 #include "decoder.h"
 
 #define ASCII_STRIDE	4096	/* bytes between two looks at the result */
-#define ASCII_WAIT		15		/* batches after one that is not all ASCII */
+#define ASCII_WAIT		15		/* batches after one with characters beyond ASCII */
 
 RfDecoder *
 rf_decoder_create(TupleDesc desc, int column_count, const AttrNumber *attnums, const char *source,

@@ -151,6 +151,10 @@ decompress(RfDecoder *decoder, int column, const uint8 *value, uint32 size)
 	return PointerGetDatum(result);
 }
 
+/*
+ * The value of a variable-length attribute of a tuple, decompressed if necessary, and checked as
+ * its type wants: text, number, image, limit.
+ */
 static pg_attribute_always_inline Datum
 read_varlena(RfDecoder *decoder, const WantedAttr *wanted, const uint8 *value, uint32 size,
 			 uint32 header)
@@ -191,6 +195,10 @@ read_varlena(RfDecoder *decoder, const WantedAttr *wanted, const uint8 *value, u
 	return result;
 }
 
+/*
+ * The value of a fixed-length attribute at this place of a tuple. Types whose bytes may be invalid
+ * are checked; an invalid value is an ERROR.
+ */
 static pg_attribute_always_inline Datum
 read_fixed(RfDecoder *decoder, const WantedAttr *wanted, const uint8 *value)
 {
@@ -242,7 +250,10 @@ read_fixed(RfDecoder *decoder, const WantedAttr *wanted, const uint8 *value)
 	}
 }
 
-/* A column added after the tuple was stored; what was checked with the batch may have changed. */
+/*
+ * A column added after the tuple was stored; bytes that were checked with the batch may have
+ * changed.
+ */
 static Datum
 read_missing(RfDecoder *decoder, const RfTupleAttr *attr, const WantedAttr *wanted)
 {
@@ -258,7 +269,7 @@ read_missing(RfDecoder *decoder, const RfTupleAttr *attr, const WantedAttr *want
 	return read_varlena(decoder, wanted, value, size, header);
 }
 
-/* Attributes from the first-th on, which lies at or behind `offset`. None of them is NULL. */
+/* Attributes from the first-th on, which lies at or behind `offset`. All of them are not NULL. */
 static pg_attribute_always_inline void
 walk(RfDecoder *decoder, const TupleMap *map, const RfTuple *tuple, uint32 first, uint32 offset,
 	 Datum *values, bool *isnull)
@@ -329,7 +340,7 @@ walk_odd(RfDecoder *decoder, const TupleMap *map, const RfTuple *tuple, Datum *v
 	}
 }
 
-/* Is one of the first `count` attributes NULL? */
+/* Returns true if one of the first `count` attributes is NULL. */
 static inline bool
 has_nulls(const uint8 *bits, uint32 count)
 {

@@ -42,7 +42,7 @@ typedef enum DecodeOp
 typedef struct DecodeColumn
 {
 	const uint8 *vector;
-	const uint8 *nulls;			/* NULL: none in this batch */
+	const uint8 *nulls;			/* NULL: no values in this batch */
 	DecodeOp	op;
 	int			attr;			/* index into values and isnull */
 	uint32		width;
@@ -63,7 +63,7 @@ typedef struct DecodeType
 	uint8		align;			/* and its alignment */
 	bool		short_headers;	/* code of the type expects one-byte headers */
 	RfImage		image;			/* the form of raw images */
-	uint32		limit;			/* what they are limited to: rf_image_limit() */
+	uint32		limit;			/* their limit: rf_image_limit() */
 	RfColumnKind kind;			/* of the loaded batch */
 	FmgrInfo	receive;		/* looked up at first use */
 	FmgrInfo	input;
@@ -117,8 +117,9 @@ extern pg_noinline void rf_decoder_check_limit(RfDecoder *decoder, int column, c
 											   uint32 size);
 
 /*
- * May a number be larger? Its first digit to base 10000 counts as four, and what is no short number
- * is taken for one that may. (A text may if it has more bytes.)
+ * Returns true if a number may exceed the limit. Its first digit to base 10000 counts as four, and
+ * a number that is not short is taken for one exceeding the limit. (A text may if it has more
+ * bytes.)
  */
 static inline bool
 rf_number_may_exceed(const uint8 *payload, uint32 limit)

@@ -120,8 +120,8 @@ rf_encoder_create(TupleDesc desc, int column_count, const AttrNumber *attmap,
 	encoder->heap_per_row = (double) offsets * FIRST_GUESS_BYTES;
 
 	/*
-	 * Send functions encode text for the session's client: so the client encoding must be that of
-	 * the reader's database.
+	 * Send functions encode text for the session's client: so the client encoding must equal the
+	 * encoding of the reader's database.
 	 */
 	if (has_binary && pg_get_client_encoding() != reader_encoding)
 	{
@@ -598,7 +598,7 @@ rf_encoder_large_row(RfEncoder *encoder, TupleTableSlot *slot, uint8 *place, uin
 	encoder->uses_made = false;
 	*length = rf_encoder_finish(encoder);
 
-	/* One unusual row must not change the estimate for the next ones. */
+	/* One unusual row must not change the estimate for the next rows. */
 	encoder->heap_per_row = heap_per_row;
 	MemoryContextReset(encoder->scratch);
 	encoder->uses_scratch = false;

@@ -2,8 +2,8 @@
  * encode_heap.c - encodes rows directly from the tuples of a heap page.
  *
  * Attributes before the first variable-length one have the same offset in every tuple without
- * NULLs: they are copied column by column for a whole page. The others are found by walking each
- * tuple, and stored on the way. There is no slot and no array of datums in between.
+ * NULLs: they are copied column by column for a whole page. The remaining attributes are found by
+ * walking each tuple, and stored on the way. There is no slot and no array of datums in between.
  *
  * Does: plain tuples. Does not: NULLs among the attributes it walks, tuples older than a column;
  * the caller passes these in slots.
@@ -46,6 +46,11 @@ struct RfHeapMap
 	WalkedAttr *walked;
 };
 
+/*
+ * Decides how each wanted attribute is found in a tuple: at a fixed offset as long as only
+ * fixed-length attributes are before it, by walking the tuple behind these. Returns a map that is
+ * not usable if an attribute has no such way.
+ */
 static RfHeapMap *
 build_map(RfEncoder *encoder, TupleDesc table)
 {
@@ -118,7 +123,7 @@ rf_encoder_takes_tuples(RfEncoder *encoder, TupleDesc table)
 	return encoder->heap_map->usable;
 }
 
-/* Are the tuple's first natts attributes present, and none of them NULL? */
+/* Returns true if the tuple's first natts attributes are present, and all not NULL. */
 static inline bool
 is_plain(const HeapTupleHeaderData *tuple, int natts)
 {
@@ -226,6 +231,7 @@ walk(RfEncoder *encoder, const RfHeapMap *map, const char *data, uint32 row)
 			to[i] = *(const type *) (data[i] + offset); \
 	} while (0)
 
+/* Copies one attribute, at the same offset in all of these tuples, into its column. */
 static void
 copy_fixed(RfEncodeColumn *column, uint32 offset, const char *const *data, uint32 first, int count)
 {

@@ -6,9 +6,9 @@
  * are added one by one.
  *
  * Lists, not a bitmap per destination (D-RDMA, section 3.2): the lists are needed anyway, for
- * variable-length values, for rows that are too large and for those of the producer's own node, and
- * bitmaps in addition to them, with columns kept as vectors to be gathered from, gain nothing with
- * two or three nodes (2 to 4 % where many values are NULL) and cost more with more nodes:
+ * variable-length values, for rows that are too large and for the rows of the producer's own node,
+ * and bitmaps in addition to them, with columns kept as vectors to be gathered from, gain nothing
+ * with two or three nodes (2 to 4 % where many values are NULL) and cost more with more nodes:
  * bench/join/shuffle.txt.
  */
 #include "postgres.h"

@@ -3,27 +3,27 @@
  *
  * Does: describe the table's attributes once, copy visible tuples, with the gaps between them or
  * without, or refer to them on their pages, and list their offsets. Reads only two flags of a
- * tuple. Does not: decide who may see such bytes, or which form is cheaper; fetch values from a
- * TOAST table (measure reports that a page has such rows).
+ * tuple. Does not: decide which roles may see such bytes, or which form is cheaper; fetch values
+ * from a TOAST table (measure reports that a page has such rows).
  *
  * Tuples are copied, or sent, from a page that is pinned, not locked. That is enough. Moving or
  * removing tuples (pruning, VACUUM) needs a cleanup lock, which excludes other pins; a new tuple is
  * placed below all tuples that were there when their list was made under the share lock. Only the
- * header fields that others write in place, under a lock that we do not hold, can change meanwhile:
- * transaction ids, the address, flags of t_infomask and t_infomask2 that tell of them. The reader
- * ignores those bytes and bits. Number of attributes, HEAP_HASNULL, HEAP_HASEXTERNAL, t_hoff, null
- * bitmap and attributes stay as they were stored: they are written before the tuple has a line
- * pointer, and in-place updates happen in system catalogs only, which are never sent this way. Both
- * flag words are aligned and written as a whole. A copy that goes byte by byte, or a device that
- * reads in pieces of its own choice, may see one half old and half new; but each relevant bit stays
- * the same in its byte, so that is harmless, too. The same holds for a box: the bytes between its
- * tuples may change while it is sent, by an insertion into free space or by a reader's hint bits;
- * its items list the tuples that were there under the lock.
+ * header fields that other backends write in place, under a lock that we do not hold, can change
+ * meanwhile: transaction ids, the address, flags of t_infomask and t_infomask2 that tell of them.
+ * The reader ignores those bytes and bits. Number of attributes, HEAP_HASNULL, HEAP_HASEXTERNAL,
+ * t_hoff, null bitmap and attributes stay as they were stored: they are written before the tuple
+ * has a line pointer, and in-place updates happen in system catalogs only, which are never sent
+ * this way. Both flag words are aligned and written as a whole. A copy that goes byte by byte, or a
+ * device that reads in pieces of its own choice, may see one half old and half new; but each
+ * relevant bit stays the same in its byte, so that is harmless, too. The same holds for a box: the
+ * bytes between its tuples may change while it is sent, by an insertion into free space or by a
+ * reader's hint bits; its items list the tuples that were there under the lock.
  *
  * A box that begins where the buffer behind the last box's page begins goes on with its run, as far
- * as line pointers reach: the bytes between, the end of one page and the header of the next, are a
- * gap like others, and fewer entries carry more pages. Buffers of tables that were read
- * sequentially are arranged like this.
+ * as line pointers reach: the bytes between, the end of one page and the header of the next, are an
+ * ordinary gap, and fewer entries carry more pages. Buffers of tables that were read sequentially
+ * are arranged like this.
  *
  * All memory belongs to one backend.
  */
@@ -51,7 +51,7 @@ struct RfTupleWriter
 	uint8	   *base;			/* the batch being filled */
 	uint32		capacity;
 	uint32		used;			/* bytes of the batch */
-	uint32		own;			/* of these, those at base; the others are on pages */
+	uint32		own;			/* of these, the bytes at base; the rest is on pages */
 	uint32		rows;
 	uint32		runs;
 	int			entries;		/* of a work request; 0: nothing stays on its page */
@@ -61,8 +61,8 @@ struct RfTupleWriter
 	RfTuplePart parts[RF_TUPLE_PARTS + 1];
 
 	/*
-	 * The run that may continue with the next page. It is written to the buffer, which others can
-	 * write, only when it ends.
+	 * The run that may continue with the next page. It is written to the buffer, which other
+	 * processes can write, only when it ends.
 	 */
 	bool		run_open;
 	RfTupleRun	run;
@@ -169,7 +169,7 @@ rf_tuples_create(TupleDesc table, bool toasted, int column_count, const AttrNumb
 	return writer;
 }
 
-/* Is a wanted attribute of this tuple in the TOAST table? */
+/* Returns true if a wanted attribute of this tuple is in the TOAST table. */
 static bool
 wants_pointer(const RfTupleWriter *writer, HeapTupleHeader tuple)
 {
@@ -430,7 +430,7 @@ rf_tuples_add(RfTupleWriter *writer, const RfPageTuples *set, const RfTupleExten
 #define UNIT				MAXIMUM_ALIGNOF
 #define UNITS				(BLCKSZ / UNIT)
 
-/* The first unit at or after `from` that is set, or is clear; UNITS: there is none. */
+/* The first unit at or after `from` that is set, or is clear; UNITS if there is no such unit. */
 static uint32
 next_unit(const uint64 *map, uint32 from, bool set)
 {

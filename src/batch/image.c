@@ -27,7 +27,7 @@ typedef struct Bytes
 	uint32_t	length;			/* including the four-byte header: offsets are below it */
 } Bytes;
 
-/* The bytes may change during the check: only what these return, once, is checked. */
+/* The bytes may change during the check: only the values that these return, once, are checked. */
 static inline uint32_t
 get32(const Bytes *bytes, uint64_t offset)
 {
@@ -114,6 +114,10 @@ takes_any_bytes(const RfImage *image)
 	return image == NULL || image->kind == RF_IMAGE_INT4 || image->kind == RF_IMAGE_INT8;
 }
 
+/*
+ * An array: header, dimensions, null bitmap and items have to fit the bytes exactly, and each item
+ * is checked as an image of the element type.
+ */
 static bool
 is_array(const RfImage *image, const Bytes *bytes)
 {
@@ -223,6 +227,10 @@ typedef struct Number
 	const uint8_t *digits;
 } Number;
 
+/*
+ * Reads the header of a checked numeric. Its bytes may have changed since the check, so lengths are
+ * limited by the bound again.
+ */
 static Number
 read_number(const Bound *bound)
 {
@@ -407,6 +415,10 @@ is_range(const RfImage *image, const Bytes *bytes)
 	return pass_range(image, bytes, &offset, end, flags, &lower, &upper) && offset == end;
 }
 
+/*
+ * A multirange: flags and offsets have to fit, each range is checked, and ranges have to be ordered
+ * with a gap between them, as the type's own functions make them.
+ */
 static bool
 is_multirange(const RfImage *image, const Bytes *bytes)
 {
@@ -572,7 +584,7 @@ is_container(const RfImage *image, const Bytes *bytes, uint64_t offset, uint64_t
 	return at == end;
 }
 
-/* ---------- others ---------- */
+/* ---------- other types ---------- */
 
 static bool
 is_tsvector(const Bytes *bytes)

@@ -180,7 +180,10 @@ rf_region_measure(RfRegionCosts *costs)
 				(g == 0 ? 0 : (uint32_t) rf_cost_gaps[g]);
 			uint32_t	rows = AREA / stride < 8192 ? AREA / stride : 8192;
 
-			/* The first rounds bring into the caches what the other measurements evicted. */
+			/*
+			 * The first rounds bring into the caches the lines that the other measurements
+			 * evicted.
+			 */
 			for (int again = 0; again < 5; again++)
 			{
 				double		begin = now_ns();

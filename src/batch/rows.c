@@ -4,7 +4,7 @@
  *
  * A row is added once, its values as datums: row by row, so that the columns of the rows for one
  * destination are read from few cache lines. For a tuple on a heap page only its address is kept at
- * first; its values are found together with those of the next tuples (rows_tuples.c).
+ * first; its values are found together with the values of the next tuples (rows_tuples.c).
  *
  * The target of a datum's pointer must outlive its row. Values on a heap page stay there, with the
  * page pinned, as long as these are few pages; beyond that they are copied into `space`, as are all
@@ -236,7 +236,7 @@ measure_values(RfRows *rows, const Datum *values)
 	rf_rows_note_heap(rows, heap);
 }
 
-/* Do the buffer slot's values point into a page? Then it is pinned from now on. */
+/* Checks whether the buffer slot's values point into a page. Then it is pinned from now on. */
 static inline bool
 pin_page(RfRows *rows, TupleTableSlot *slot)
 {
@@ -272,7 +272,7 @@ note_nulls(RfRows *rows, TupleTableSlot *slot, Datum *to)
 	}
 }
 
-/* Is any of these flags set? */
+/* Returns true if any of these flags is set. */
 static inline bool
 any_set(const bool *flags, int count)
 {
@@ -416,7 +416,7 @@ rf_rows_divide(const uint16 *places, uint32 count, int destinations, uint16 *num
 	}
 	if (count % 2 != 0)
 		numbers[counts[places[count - 1]]++] = count - 1;
-	/* Those of the second half are at their ends now. */
+	/* The rows of the second half are at their ends now. */
 	start = 0;
 	for (int i = 0; i < destinations; i++)
 	{

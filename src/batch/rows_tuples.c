@@ -2,8 +2,8 @@
  * rows_tuples.c - finds the values of rows that were added as tuples of heap pages, many together.
  *
  * Attributes before the first variable-length one have the same offset in every tuple without
- * NULLs: they are read column by column. The others are found by walking each tuple; one that has
- * NULLs is walked from its first attribute.
+ * NULLs: they are read column by column. The remaining attributes are found by walking each tuple;
+ * a tuple that has NULLs is walked from its first attribute.
  *
  * Does: tuples on pages that are pinned. Does not: manage the pins.
  */
@@ -90,6 +90,7 @@ rf_rows_map(TupleDesc desc, const RfRows *rows)
 			to[i * stride] = datum(*(const type *) (data[i] + offset)); \
 	} while (0)
 
+/* Reads one attribute at a fixed offset for several tuples into the column's datums. */
 static void
 read_fixed(RfRows *rows, const FixedColumn *fixed, const char *const *data, uint32 first,
 		   uint32 count)
@@ -198,7 +199,7 @@ walk(RfRows *rows, int first, uint32 offset, const HeapTupleHeaderData *tuple, b
 	rf_rows_note_heap(rows, heap);
 }
 
-/* Are the tuple's first natts attributes present, and none of them NULL? */
+/* Returns true if the tuple's first natts attributes are present, and all not NULL. */
 static inline bool
 is_plain(const HeapTupleHeaderData *tuple, int natts)
 {

@@ -150,9 +150,9 @@ rf_raw_layout(int16 typlen, bool typbyval, RfColumnKind *kind, uint32 *width)
 }
 
 /*
- * Can the type of the same name on the other node read the result of this type's send function?
- * array_recv and record_recv compare the OIDs in their input with their own, so their elements must
- * be built in; send of a reg* type is a local OID.
+ * Returns true if the type of the same name on the other node can read the result of this type's
+ * send function. array_recv and record_recv compare the OIDs in their input with their own, so
+ * their elements must be built in; send of a reg* type is a local OID.
  */
 static bool
 is_binary(Oid type)
@@ -180,7 +180,7 @@ is_binary(Oid type)
 		case TYPTYPE_BASE:
 
 			/*
-			 * Their receive functions reject empty ones (tsquery's since 17, though it sends
+			 * Their receive functions reject empty values (tsquery's since 17, though it sends
 			 * them).
 			 */
 			if (type == INT2VECTOROID || type == OIDVECTOROID || type == TSQUERYOID)

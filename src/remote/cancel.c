@@ -1,6 +1,6 @@
 /*
  * cancel.c - sends cancel requests to several servers at the same time: a server that does not
- * answer must not delay the requests to the others.
+ * answer must not delay the requests to the remaining servers.
  *
  * A request is started, then waited for. Nothing here raises an error.
  */

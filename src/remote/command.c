@@ -19,8 +19,8 @@
 struct RfCommand
 {
 	RfSession  *session;
-	uint32		connection;		/* of the session's connections, the one that `name` is prepared
-								 * on; 0: none */
+	uint32		connection;		/* number of the session's connection on which `name` is prepared;
+								 * 0 if it is not prepared */
 	char	   *sql;
 	int			param_count;
 	bool		writes;
@@ -83,7 +83,7 @@ rf_command_in_statement(RfCommand *command, uint64 statement)
 	command->statement = statement;
 }
 
-/* Drop what is left of earlier statements, inside a pipeline. */
+/* Drop the rest of earlier statements, inside a pipeline. */
 static bool
 send_garbage(RfSession *session, RfPipeline *pipeline)
 {

@@ -1,22 +1,22 @@
 /*
- * commit.c - the end of a transaction on its nodes: all commit or none does.
+ * commit.c - the end of a transaction on its nodes: all commit, or all roll back.
  *
  * One node that wrote, and nothing written here: it commits in one step, last. Otherwise
  *
- *	1. before the local commit: nodes that only read commit, all others prepare;
- *	2. a row for each of these is written to rdma.decisions, and the local commit, which takes it
- *	   along, is flushed whatever synchronous_commit says: that is the decision;
- *	3. after it they commit what they have prepared.
+ * 1. before the local commit: nodes that only read commit, nodes that wrote prepare;
+ * 2. a row for each of these is written to rdma.decisions, and the local commit, which takes it
+ *    along, is flushed for any synchronous_commit: that is the decision;
+ * 3. after it they commit their prepared parts.
  *
  * In 3 it is in the gate (gate.c), so that no statement has snapshots of before on one node and of
  * after on another. From 2 on if something was written here, as a statement that enters later has a
- * snapshot of here from before; else others do not wait for the flush. Nodes that commit one by one
- * (rdma_fdw.commit = best_effort) do so in the gate, too.
+ * local snapshot from before; else statements need not wait for the flush. Nodes that commit one by
+ * one (rdma_fdw.commit = best_effort) do so in the gate, too.
  *
  * An error before 2 is done rolls all back. From then on nothing raises an error: a node that does
- * not answer in time is left to the resolver, with a warning. What a crash leaves is its, too; a
- * part that is prepared is committed if its row is there and its backend is not, and else rolled
- * back.
+ * not answer in time is left to the resolver, with a warning. The parts that a crash leaves are
+ * its, too; a part that is prepared is committed if its row is there and its backend is not, and
+ * else rolled back.
  */
 #include "postgres.h"
 
@@ -38,14 +38,14 @@
 #include "session.h"
 
 /*
- * How long nodes may take to commit what they have prepared before they are left to the resolver.
+ * How long nodes may take to commit their prepared parts before these are left to the resolver.
  */
 #define RF_COMMIT_TIMEOUT_MS	10000
 #define RF_COMMIT_LOOK_MS		500 /* a cancel may come between a look and a sleep */
 
 #define COMMIT_SQL	"COMMIT TRANSACTION"
 
-/* Of the transaction that commits; in its own memory. */
+/* State of the transaction that commits; in its own memory. */
 static uint64 number = 0;		/* 0: it does not prepare */
 static RfSession **parts = NULL;
 static struct pollfd *polls = NULL;
@@ -77,7 +77,7 @@ rf_commit_await_end(RfSession *session, const char *sql, int depth, bool commit)
 	session->depth = depth;
 	session->unsure = false;
 
-	/* what COMMIT of a failed transaction is; something here caught its error */
+	/* COMMIT of a failed transaction, which rolls back; something here caught its error */
 	if (rolled_back && commit)
 		ereport(ERROR,
 				(errcode(ERRCODE_IN_FAILED_SQL_TRANSACTION),
@@ -95,8 +95,9 @@ send_end(RfSession *session, const char *sql)
 }
 
 /*
- * Ends the transactions of sessions that wrote, or of those that did not, sending to every server
- * before waiting for any (those whose option parallel_commit is off are waited for at once).
+ * Ends the transactions of sessions that wrote, or of sessions that did not, sending to every
+ * server before waiting for any (sessions whose option parallel_commit is off are waited for at
+ * once).
  */
 static void
 commit_sessions(bool wrote)
@@ -130,8 +131,8 @@ count_writers(void)
 }
 
 /*
- * Of the sessions that may have written, only those did that have a transaction ID. An UPDATE that
- * went to all nodes and found its row on one of them commits there in one step.
+ * A session has written only if its transaction has a transaction ID. An UPDATE that went to all
+ * nodes and found its row on one of them commits there in one step.
  */
 static void
 find_writers(void)
@@ -168,7 +169,10 @@ find_writers(void)
 	}
 }
 
-/* Can all that wrote prepare? Says what is in the way, as the setting wants. */
+/*
+ * Returns true if all sessions that wrote can prepare. Otherwise reports the obstacle, as the
+ * setting wants.
+ */
 static bool
 can_prepare(void)
 {
@@ -186,7 +190,7 @@ can_prepare(void)
 	if (rf_commit_mode == RF_COMMIT_REQUIRED)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("cannot commit on all nodes or none"),
+				 errmsg("cannot commit on all nodes atomically"),
 				 errdetail_internal("%s", detail),
 				 errhint("%s Or set rdma_fdw.commit to atomic or best_effort.", hint)));
 	ereport(WARNING,
@@ -197,7 +201,7 @@ can_prepare(void)
 	return false;
 }
 
-/* The error that PREPARE has for what only transactions in one step may do gets a hint. */
+/* Adds a hint if PREPARE fails because of a feature that two-phase commit lacks. */
 static void
 await_prepared(RfSession *session)
 {
@@ -245,6 +249,10 @@ list_parts(int count)
 	}
 }
 
+/*
+ * First phase: has every node that wrote prepare its part, all at the same time, and writes the
+ * rows that decide. An error here rolls everything back.
+ */
 static void
 prepare_all(int count)
 {
@@ -253,7 +261,7 @@ prepare_all(int count)
 	TimestampTz now = GetCurrentTimestamp();
 	char		sql[RF_GID_SIZE + 32];
 
-	/* what may fail here fails before a node has prepared */
+	/* steps that may fail here fail before a node has prepared */
 	LockRelationOid(table, RowExclusiveLock);
 	number = rf_commit_begin();
 	list_parts(count);
@@ -294,8 +302,9 @@ enter_gate(void)
 }
 
 /*
- * The same after the local commit. Who waits there takes no cancel request, and no deadlock is
- * possible: nobody in the gate waits for a lock. lock_timeout is for what can still fail.
+ * The same after the local commit. A backend that waits there takes no cancel request, and no
+ * deadlock is possible: nobody in the gate waits for a lock. lock_timeout is for locks that can
+ * still fail.
  */
 static void
 enter_gate_decided(void)
@@ -381,7 +390,7 @@ rf_commit_rolled_back(const PGresult *result)
 
 /* ---------- the second step ---------- */
 
-/* Takes what is here of the answer. True: that is all, or no more will come. */
+/* Takes the available part of the answer. True: that is all, or no more will come. */
 static bool
 take_answer(RfSession *session)
 {
@@ -405,8 +414,8 @@ take_answer(RfSession *session)
 }
 
 /*
- * Waits for the answers of all that were told; by poll(2), as nothing may be allocated. A user who
- * cancels, or ends the session, does not wait for them: what is decided does not change.
+ * Waits for the answers of all that were told; by poll(2), as nothing may be allocated. A user that
+ * cancels, or ends the session, does not wait for them: the decision does not change.
  */
 static void
 await_parts(TimestampTz deadline)
@@ -500,7 +509,7 @@ rf_commit_finish(bool commit)
 	if (commit && part_count > 0)
 		rf_step("commit_left", 0);
 	if (gated)
-		rf_gate_finished();		/* the lock goes with the transaction's others */
+		rf_gate_finished();		/* the lock goes with the transaction's remaining locks */
 	gated = late = false;
 	if (number != 0)
 	{

@@ -1,15 +1,15 @@
 /*
- * commit.h - what the files of atomic commit share.
+ * commit.h - shared by the files of atomic commit.
  *
  * A transaction that wrote on several nodes, or on one and here, is prepared on each node. The
  * decision is one row per node in the table rdma.decisions, written and flushed by the local
- * transaction's own commit: where a row is there the node commits, where none is it rolls back.
- * Then the nodes hear COMMIT PREPARED.
+ * transaction's own commit: where a row is there the node commits, where it is missing the node
+ * rolls back. Then the nodes hear COMMIT PREPARED.
  *
- * commit_state.c   what backends and the resolver tell each other in shared memory
+ * commit_state.c   messages of backends and the resolver in shared memory
  * decision.c       the table
  * commit.c         the end of a transaction, in its backend
- * recover.c        finishing what others left, on one node
+ * recover.c        finishing the parts that other backends left, on one node
  * resolver.c       the background workers that do so
  */
 #ifndef RF_COMMIT_H
@@ -39,10 +39,10 @@ typedef struct RfGid
 
 extern void rf_gid_print(const RfGid *gid, char *text); /* RF_GID_SIZE bytes */
 
-/* Is it one of this database of this cluster, of whatever life? Else *gid is undefined. */
+/* Returns true for a name of this database of this cluster, of any life. Else *gid is undefined. */
 extern bool rf_gid_parse(const char *text, RfGid *gid);
 
-/* What all of this database have in front, for queries: allocated. */
+/* The common prefix of all names of this database, for queries: allocated. */
 extern char *rf_gid_prefix(void);
 
 /* ---------- shared memory (commit_state.c) ---------- */
@@ -57,13 +57,16 @@ typedef struct RfUnresolved
 	Oid			serverid;
 	Oid			userid;			/* the local user whose mapping has it */
 	uint64		node;			/* system identifier of the cluster that has it */
-	bool		commit;			/* what was decided */
+	bool		commit;			/* the decision */
 	TimestampTz since;
-	char		gid[RF_GID_SIZE];	/* "": a node that could not be asked what it has */
+	char		gid[RF_GID_SIZE];	/* "": a node that could not be asked for its parts */
 	char		problem[128];	/* why the resolver could not finish it; "" = it has not tried */
 } RfUnresolved;
 
-/* False: the library was not preloaded, so nobody would finish what a backend leaves. */
+/*
+ * False if the library was not preloaded, so that nobody would finish the parts that a backend
+ * leaves.
+ */
 extern bool rf_commit_available(void);
 
 /*
@@ -74,13 +77,13 @@ extern uint64 rf_commit_begin(void);
 extern uint64 rf_commit_life(void);
 extern TimestampTz rf_commit_life_start(void);
 
-/* None of these raises an error; they are called when nothing may fail any more. */
+/* These functions raise no error; they are called when nothing may fail any more. */
 extern void rf_commit_written(void);	/* rows of this database are there to be removed */
 extern void rf_commit_unresolved(Oid serverid, Oid userid, uint64 node, const char *gid,
 								 bool commit);
 extern void rf_commit_end(void);
 
-/* Is the backend that has it still at it? `gid` is of this life. */
+/* Returns true if the backend that has it is still at it. `gid` is of this life. */
 extern bool rf_commit_is_active(const RfGid *gid);
 
 /* This database's; an array in the current memory context. */
@@ -91,8 +94,8 @@ extern void rf_commit_resolved(const char *gid);
 extern void rf_commit_problem(const RfUnresolved *part, const char *problem);
 
 /*
- * Has a transaction of any database committed, and is not finished on one of these nodes? The gate
- * keeps others from becoming so.
+ * Returns true if a transaction of any database has committed, and is not finished on one of these
+ * nodes. The gate keeps further transactions from becoming so.
  */
 extern bool rf_commit_in_doubt_on(const uint64 *nodes, int count);
 
@@ -100,7 +103,7 @@ extern bool rf_commit_in_doubt_on(const uint64 *nodes, int count);
 extern bool rf_commit_past_is_over(void);
 extern void rf_commit_past_over(void);
 
-/* The node was asked; or it is none any more, and what is known of it is of no use. */
+/* The node was asked; or the server is no node any more, and its entry is of no use. */
 extern void rf_commit_asked(Oid serverid, Oid userid, bool gone);
 
 /* For launcher and workers: a database that has something to do. */
@@ -113,10 +116,10 @@ typedef struct RfCommitWork
 	bool		past_is_over;	/* see rf_commit_past_is_over */
 } RfCommitWork;
 
-/* Does the database know of a part that is decided and not finished? */
+/* Returns true if the database knows of a part that is decided and not finished. */
 extern bool rf_commit_is_unresolved(Oid database);
 
-/* The database is gone, and so is what was known of it. */
+/* The database is gone, and so is the knowledge of it. */
 extern void rf_commit_forget_database(Oid database);
 
 extern void rf_commit_launcher(bool here);	/* this process is told when there is more to do; or no
@@ -124,7 +127,7 @@ extern void rf_commit_launcher(bool here);	/* this process is told when there is
 extern int	rf_commit_work(RfCommitWork **list);
 extern void rf_commit_ask_all(Oid database);
 
-/* A worker takes what `ask_all` and `rows` say, before it looks. */
+/* A worker takes the work that `ask_all` and `rows` describe, before it looks. */
 extern void rf_commit_take(RfCommitWork *work);
 
 /* ---------- the table (decision.c) ---------- */
@@ -147,19 +150,22 @@ extern int	rf_decision_read(RfDecision **decisions);
 
 /*
  * Deletes rows by GID. Needs rf_decision_lock, which has one process at a time remove rows until
- * the end of the transaction; false: another one does.
+ * the end of the transaction; false if another process does.
  */
 extern bool rf_decision_lock(void);
 extern void rf_decision_delete(const char *const *gids, int count);
 
 /* ---------- the end of a transaction (commit.c) ---------- */
 
-/* A command that ends a level was sent: its answer. Raises an ERROR unless it did what it says. */
+/*
+ * A command that ends a level was sent: its answer. Raises an ERROR unless the command did its
+ * work.
+ */
 extern void rf_commit_await_end(RfSession *session, const char *sql, int depth, bool commit);
 
 /*
- * Asks whether the session's transaction wrote. It comes before PREPARE in every session, so what a
- * session that may still prepare ran last is one of the two.
+ * Asks whether the session's transaction wrote. It comes before PREPARE in every session, so the
+ * last command of a session that may still prepare is one of the two.
  */
 #define RF_WROTE_SQL	"SELECT pg_catalog.pg_current_xact_id_if_assigned() IS NOT NULL"
 #define RF_PREPARE_SQL	"PREPARE TRANSACTION "
@@ -167,23 +173,24 @@ extern void rf_commit_await_end(RfSession *session, const char *sql, int depth, 
 /* Before the local commit: all remote transactions are ended or prepared. */
 extern void rf_commit_before(void);
 
-/* After it: prepared ones are committed. Raises nothing. */
+/* After it: prepared parts are committed. Raises nothing. */
 extern void rf_commit_after(void);
 
 /*
- * Does the answer to ROLLBACK PREPARED say that nothing is prepared any more? NULL: there was none.
+ * Returns true if the answer to ROLLBACK PREPARED says that nothing is prepared any more. NULL
+ * stands for no answer.
  */
 extern bool rf_commit_rolled_back(const PGresult *result);
 
-/* The end of the local transaction: what is not finished is left to the resolver. */
+/* The end of the local transaction: unfinished parts are left to the resolver. */
 extern void rf_commit_finish(bool commit);
 
-/* ---------- finishing what others left (recover.c) ---------- */
+/* ---------- finishing parts that backends left (recover.c) ---------- */
 
 /*
- * Finishes on the session's node what transactions of this database left there, as far as its role
- * may, and removes their rows. Needs rf_decision_lock. Raises an ERROR when the node cannot be
- * asked; notes what has to be looked at again. Returns how many it finished.
+ * Finishes on the session's node the parts that transactions of this database left there, as far as
+ * its role may, and removes their rows. Needs rf_decision_lock. Raises an ERROR when the node
+ * cannot be asked; notes the parts that have to be looked at again. Returns how many it finished.
  */
 extern int	rf_recover_node(RfSession *session, Oid serverid, Oid userid);
 

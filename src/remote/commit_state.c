@@ -1,10 +1,12 @@
 /*
- * commit_state.c - atomic commit: what backends and the resolver tell each other in shared memory.
+ * commit_state.c - atomic commit: the messages of backends and the resolver to each other in shared
+ * memory.
  *
- * Who commits now, which parts were left unfinished, and which databases have something to do. All
- * of it but the numbers of active transactions is under one lock, which is held for some hundred
- * instructions. A crash restart empties it and begins another life; what was going on then is found
- * in the tables and on the nodes, because every database is asked once after a start.
+ * The transactions that commit now, the parts that were left unfinished, and the databases that
+ * have something to do. All of it but the numbers of active transactions is under one lock, which
+ * is held for some hundred instructions. A crash restart empties it and begins another life;
+ * transactions that were going on then are found in the tables and on the nodes, because every
+ * database is asked once after a start.
  *
  * When there is no room for another unfinished part it is left out, and all nodes are asked
  * instead.
@@ -37,18 +39,18 @@ typedef struct RfCommitShared
 	LWLock	   *lock;
 	TimestampTz start;			/* of this life */
 	pg_atomic_uint64 last_number;
-	int			launcher;		/* its place among the processes; -1: there is none */
+	int			launcher;		/* its place among the processes, or -1 */
 	int			unresolved_count;
 	RfUnresolved unresolved[RF_MAX_UNRESOLVED];
 	int			database_count;
 	RfCommitWork databases[RF_MAX_DATABASES];
 
 	/*
-	 * By process: the number of the transaction whose parts it prepares, commits or rolls back; 0:
-	 * none. Written by that process alone: set before the first part is prepared, cleared after
-	 * the last is finished or in `unresolved`. The resolver reads it without the lock. Who finds a
-	 * part prepared first, then its number gone, and then looks for the row, finds the row if the
-	 * transaction has committed.
+	 * By process: the number of the transaction whose parts it prepares, commits or rolls back; 0
+	 * without such a transaction. Written by that process alone: set before the first part is
+	 * prepared, cleared after the last is finished or in `unresolved`. The resolver reads it
+	 * without the lock. A process that finds a part prepared first, then its number gone, and then
+	 * looks for the row, finds the row if the transaction has committed.
 	 */
 	pg_atomic_uint64 active[FLEXIBLE_ARRAY_MEMBER];
 } RfCommitShared;
@@ -302,7 +304,7 @@ rf_commit_in_doubt_on(const uint64 *nodes, int count)
 	if (state == NULL)
 		return false;
 	LWLockAcquire(state->lock, LW_SHARED);
-	/* if all places are taken one may have found none */
+	/* if all places are taken a process may have found no place */
 	found = state->unresolved_count == RF_MAX_UNRESOLVED;
 	for (int i = 0; i < state->unresolved_count && !found; i++)
 	{

@@ -1,7 +1,7 @@
 /*
  * connection.c - hands out sessions on data nodes. It connects them, reconnects where a connection
  * can no longer be used, and chooses one of several nodes that store the same rows. credentials.c
- * decides who may connect.
+ * decides which roles may connect.
  */
 #include "postgres.h"
 
@@ -64,7 +64,7 @@ rf_session_get(UserMapping *user, bool in_transaction)
 
 /* ---------- any of several nodes ---------- */
 
-/* For this long a lost node is tried after all others. */
+/* For this long a lost node is tried after all other nodes. */
 #define LOST_MS		10000
 
 /* How suitable a node is for reading rows that other nodes have as well, best first. */
@@ -421,6 +421,10 @@ drive_connect(PGconn *conn, const char *name, TimestampTz deadline)
 		elog(ERROR, "could not make the connection to server \"%s\" non-blocking", name);
 }
 
+/*
+ * Connects to the server, serving interrupts meanwhile and not longer than its connect_timeout. An
+ * error releases the connection and its descriptor.
+ */
 static PGconn *
 connect_server(ForeignServer *server, const char **keywords, const char **values)
 {

@@ -49,7 +49,10 @@ mapping_user(Oid umid)
 	return OidIsValid(role) ? GetUserNameFromId(role, true) : "public";
 }
 
-/* Has the other side closed the connection? Data that it sent before does not matter. */
+/*
+ * Returns true if the other side has closed the connection. Data that it sent before does not
+ * matter.
+ */
 static bool
 hung_up(RfSession *session)
 {

@@ -1,5 +1,5 @@
 /*
- * conninfo.c - selects libpq's options from those of a server and a user mapping.
+ * conninfo.c - selects libpq's options from the options of a server and a user mapping.
  *
  * Does: list them, and find one among them. Does not: check values, which libpq does when it
  * connects.
@@ -19,7 +19,7 @@ static int	connection_option_count = 0;
 
 /*
  * The list comes from libpq itself, so it fits the libpq that is loaded. It leaves out debug
- * options, options that we set on every connection, and those of OAuth, which would wait for a
+ * options, options that we set on every connection, and OAuth's options, which would wait for a
  * person at the server's console.
  */
 static bool
@@ -31,6 +31,9 @@ is_hidden(const PQconninfoOption *lopt)
 		strcmp(lopt->keyword, "client_encoding") == 0;
 }
 
+/*
+ * The options of the loaded libpq that servers and user mappings may have; asked once per process.
+ */
 const RfConnectionOption *
 rf_connection_options(int *count)
 {

@@ -5,8 +5,8 @@
  * system user (peer, ident, trust, a .pgpass file, a ticket of its own). The credentials must be
  * the user's own: a password in the mapping, from 16 on delegated GSSAPI credentials, from 18 on
  * the SCRAM keys of the user's own login. They are checked before connecting; afterwards it is
- * checked that they were the ones used. The rules and messages are those of postgres_fdw of the
- * same major version.
+ * checked that libpq used them. The rules and messages equal those in postgres_fdw of the same
+ * major version.
  */
 #include "postgres.h"
 
@@ -56,7 +56,10 @@ password_given(UserMapping *user)
 	return password != NULL && defGetString(password)[0] != '\0';
 }
 
-/* Has a superuser declared that this mapping needs no credentials of the user's own? */
+/*
+ * Returns true if a superuser has declared that this mapping needs no credentials of the user's
+ * own.
+ */
 static bool
 nothing_required(UserMapping *user)
 {
@@ -65,7 +68,7 @@ nothing_required(UserMapping *user)
 	return superuser_arg(user->userid) || (required != NULL && !defGetBoolean(required));
 }
 
-/* Did this session's client delegate its GSSAPI credentials? */
+/* Returns true if this session's client delegated its GSSAPI credentials. */
 static bool
 has_delegated_ticket(void)
 {
@@ -77,8 +80,8 @@ has_delegated_ticket(void)
 }
 
 /*
- * Are the client's SCRAM keys to be used, and does it have any? The server's option takes
- * precedence.
+ * Returns true if the client's SCRAM keys are to be used, and it has keys. The server's option
+ * takes precedence.
  */
 static bool
 passes_scram(ForeignServer *server, UserMapping *user)

@@ -130,6 +130,7 @@ add_edge(Graph *graph, Oid serverid, uint64 cluster, int waiting_pid, int blocki
 	graph->edges = lappend(graph->edges, edge);
 }
 
+/* Adds the waits for locks on this server to the graph. */
 static void
 add_local_edges(Graph *graph)
 {
@@ -374,8 +375,8 @@ time_is_up(void)
 
 /*
  * One search, in a transaction of its own. Returns the backend to cancel, with the detail of its
- * error; false: there is none. A search in which a node does not answer finds nothing, and the next
- * one leaves that node out.
+ * error; false if there is no deadlock. A search in which a node does not answer finds nothing, and
+ * the next one leaves that node out.
  */
 static bool
 look(TimeoutId timeout, RfWaiter *victim, char *detail, bool *anybody)
@@ -443,6 +444,10 @@ look(TimeoutId timeout, RfWaiter *victim, char *detail, bool *anybody)
 	return found;
 }
 
+/*
+ * Looks for cycles of waits in one database, cancels one backend of each cycle that is found twice,
+ * and ends after nobody has waited for a while.
+ */
 void
 rf_deadlock_worker_main(Datum arg)
 {

@@ -43,7 +43,10 @@ rf_decision_write(Oid table, const RfDecision *decisions, int count)
 {
 	Relation	relation = table_open(table, RowExclusiveLock);
 
-	/* Commit has none any more, and PostgreSQL wants one for whatever could go to a TOAST table. */
+	/*
+	 * Commit has no snapshot any more, and PostgreSQL wants one for values that could go to a
+	 * TOAST table.
+	 */
 	PushActiveSnapshot(GetTransactionSnapshot());
 	for (int i = 0; i < count; i++)
 	{
@@ -66,8 +69,8 @@ rf_decision_write(Oid table, const RfDecision *decisions, int count)
 }
 
 /*
- * Scans what is committed now, whatever snapshot the transaction has. SnapshotSelf checks each row
- * separately, so the scan sees what was committed before it began.
+ * Scans the rows that are committed now, for any snapshot of the transaction. SnapshotSelf checks
+ * each row separately, so the scan sees all rows committed before it began.
  */
 int
 rf_decision_read(RfDecision **decisions)

@@ -3,7 +3,8 @@
  *
  * It is a lock of the server's lock manager with a tag of its own, in two modes that agree with
  * themselves and not with each other. So waiting for it is seen by the deadlock detector and in
- * pg_locks, who comes later does not overtake, and no backend can leave without giving it back.
+ * pg_locks, backends that come later do not overtake, and no backend can leave without giving it
+ * back.
  */
 #include "postgres.h"
 
@@ -87,7 +88,7 @@ rf_gate_reserve(void)
 	LOCKTAG		tag;
 
 	/*
-	 * A mode that is at odds with none of the gate's keeps the shared entries of the tag and of
+	 * A mode that conflicts with no mode of the gate keeps the shared entries of the tag and of
 	 * this process until the transaction ends. An attempt leaves private memory for the other one
 	 * free.
 	 */

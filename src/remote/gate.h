@@ -1,12 +1,13 @@
 /*
- * gate.h - what lets several nodes be seen as one database (gate.c).
+ * gate.h - lets several nodes be seen as one database (gate.c).
  *
  * A commit on several nodes happens on one after the other, and so do the snapshots of a statement
  * that reads them. The gate keeps the two apart: many commits may be inside at the same time, or
  * many that take snapshots, never both. It is one for all databases of this cluster, as they may
  * share nodes.
  *
- * Nothing that may wait for a row runs inside: who has locked the row may be waiting outside.
+ * Nothing that may wait for a row runs inside: the backend that has locked the row may be waiting
+ * outside.
  */
 #ifndef RF_GATE_H
 #define RF_GATE_H
@@ -27,15 +28,15 @@ extern void rf_gate_enter(RfGateSide side);
 extern void rf_gate_leave(RfGateSide side);
 
 /*
- * Before the local commit, by who will enter to commit when that is done, where an error would be
- * fatal: what entering needs is there then, so that it does not fail.
+ * Called before the local commit by a backend that enters the gate after it, where an error would
+ * be fatal: allocates the resources for entering, so that it does not fail.
  */
 extern void rf_gate_reserve(void);
 
 /*
  * For a commit on one node alone: nobody takes snapshots when it begins. It need not be inside
- * until its end: whoever comes in meanwhile sees it or does not, and no later commit begins before
- * the snapshots are all taken.
+ * until its end: a statement that comes in meanwhile sees it or does not, and no later commit
+ * begins before the snapshots are all taken.
  */
 extern void rf_gate_pass(void);
 
@@ -46,7 +47,7 @@ extern void rf_gate_pass(void);
  */
 extern uint64 rf_gate_count(void);
 
-/* Of snapshots that are one with no others. */
+/* For a snapshot that need not match other snapshots. */
 #define RF_GATE_NEVER	PG_UINT64_MAX
 
 /* One on several nodes has come to its end. Raises nothing. */

@@ -127,8 +127,8 @@ find_peer(ForeignServer *server)
 }
 
 /*
- * Pulls differ a little from each other, and plans shall not change with each: what counts is the
- * next power of two.
+ * Pulls differ a little from each other: round to a power of two, so that plans do not change with
+ * each pull.
  */
 static uint64
 stepped(uint64 bandwidth)

@@ -11,11 +11,11 @@
  * that alternate, as partitions of one table may, would end requests after every few rows, so a
  * load that was interrupted continues inline only, in pieces as large as a receive buffer.
  *
- * Whatever else the session is used for may look at the rows, so all rows of its loads are written
- * first (rf_session_settle), in the (sub)transaction that they belong to and in the order in which
- * the loads began to collect them. A failure of that may be caught by the user's code that used the
- * session, a subtransaction deeper; the load remembers it and fails with it when it goes on.
- * When that happens behind every single row, a batch only adds to the cost of a row, and the load
+ * Any other use of the session may look at the rows, so all rows of its loads are written first
+ * (rf_session_settle), in the (sub)transaction that they belong to and in the order in which the
+ * loads began to collect them. A failure of that may be caught by the user's code that used the
+ * session, a subtransaction deeper; the load remembers it and fails with it when it goes on. When
+ * that happens behind every single row, a batch only adds to the cost of a row, and the load
  * refuses most rows: their statement writes them one by one.
  *
  * Errors over there come by libpq; the flow only tells that nobody reads any more (STOP),
@@ -260,8 +260,8 @@ send_request(RfLoad *load, const char *batch, uint32 length)
 }
 
 /*
- * Is this the data node's word where to send? It comes as a parameter's new value, in front of the
- * answer.
+ * Returns true if this is the data node's word where to send. It comes as a parameter's new value,
+ * in front of the answer.
  */
 static bool
 flow_address(RfLoad *load, uint32 *index, uint64 *key)
@@ -509,7 +509,7 @@ leave_private(RfLoad *load)
 		start_flow(load);
 }
 
-/* Would the next batch be written with a single row, as the latest ones were? */
+/* Returns true if the next batch would be written with a single row, as the latest batches were. */
 static bool
 is_refused(RfLoad *load)
 {

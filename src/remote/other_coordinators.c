@@ -1,16 +1,17 @@
 /*
- * other_coordinators.c - do snapshots of several nodes agree on what other coordinators commit
- * there?
+ * other_coordinators.c - checks that snapshots of several nodes agree on commits of other
+ * coordinators there.
  *
- * The gate (gate.c) holds back this coordinator's commits while snapshots are taken, not those of
- * others. So each node says with its snapshot how long ago it committed something for another
- * coordinator. Where that was before the first snapshot was asked for, and nothing is prepared,
- * they agree. Else the nodes compare: which of these transactions does a snapshot not see, and does
- * another one see one of them? See serve/compare_snapshots.c. That is one round trip, and one more
- * where transactions are just being committed. Snapshots that disagree are taken again.
+ * The gate (gate.c) holds back this coordinator's commits while snapshots are taken, not the
+ * commits of other coordinators. So each node says with its snapshot how long ago it committed
+ * something for another coordinator. Where that was before the first snapshot was asked for, and
+ * nothing is prepared, they agree. Else the nodes compare: which of these transactions a snapshot
+ * does not see, and whether another snapshot sees one of them. See serve/compare_snapshots.c. That
+ * is one round trip, and one more where transactions are just being committed. Snapshots that
+ * disagree are taken again.
  *
  * This is about transactions that commit on several nodes. Of two transactions one after the other,
- * each on a node of its own, the later one may show without the earlier one.
+ * each on a node of its own, the later may show without the earlier.
  */
 #include "postgres.h"
 
@@ -30,7 +31,10 @@
 
 #define UNSEEN_FIELDS			3
 
-/* Of those that the last comparison was about, one that is committing; 0: none. For messages. */
+/*
+ * A committing transaction from the last comparison; 0 if there was no such transaction. For
+ * messages.
+ */
 static uint64 committing = 0;
 
 char *
@@ -66,7 +70,7 @@ are_quiet(List *sessions, const RfOthers *const *others)
 	{
 		const RfOthers *mine = others[foreach_current_index(lc)];
 
-		/* what it said may not have been read */
+		/* its answer may not have been read */
 		quiet &= !((RfSession *) lfirst(lc))->compares ||
 			(mine->taken_us > 0 && mine->age_us > mine->taken_us - first);
 	}
@@ -115,7 +119,10 @@ check_not_shared(RfSession *session)
 	}
 }
 
-/* All at the same time; `take` gets the result of each. False from it: that is none. */
+/*
+ * All at the same time; `take` gets the result of each. If that returns false, the answer is not
+ * valid.
+ */
 static void
 ask(List *sessions, const char *sql, bool (*take) (const PGresult *result, void *arg), void *arg)
 {
@@ -132,7 +139,7 @@ ask(List *sessions, const char *sql, bool (*take) (const PGresult *result, void 
 
 		if (!session->compares)
 			continue;
-		/* one that begins for a command that is about to be sent has nothing else */
+		/* a transaction that begins for a command that is about to be sent has nothing else */
 		if (!session->untouched)
 			rf_session_settle(session);
 		if (PQtransactionStatus(session->conn) == PQTRANS_ACTIVE ||

@@ -1,6 +1,6 @@
 /*
- * peer.c - the connection between this node's engine and that of a session's node, as far as a
- * session has to do with it: libpq carries the greeting and the token that the engines need.
+ * peer.c - the connection between this node's engine and the engine of a session's node, as far as
+ * a session has to do with it: libpq carries the greeting and the token that the engines need.
  */
 #include "postgres.h"
 
@@ -10,7 +10,7 @@
 #include "session.h"
 
 /*
- * The engine's connection to the session's node, made if there is none; RF_NO_PEER when the engines
+ * The engine's connection to the session's node, made if it is missing; RF_NO_PEER when the engines
  * do not come together, and *error says why. A token is asked for in the first greeting only when
  * it looks as if it would be needed: it costs the data node an entry in a small table.
  */
@@ -49,8 +49,8 @@ connect_peer(RfSession *session, RfError *error)
 }
 
 /*
- * Rows are about to go to or come from the peer. Whoever encrypts the database connection, or says
- * so, learns when rows are not.
+ * Rows are about to go to or come from the peer. A user that encrypts the database connection, or
+ * says so, learns when rows are not encrypted.
  */
 static void
 check_encryption(RfSession *session, int peer)

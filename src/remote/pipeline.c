@@ -1,6 +1,6 @@
 /*
- * pipeline.c - several commands of a session in one round trip: what begins the remote transaction
- * and its savepoints, other preparations, and one command whose result counts.
+ * pipeline.c - several commands of a session in one round trip: the commands that begin the remote
+ * transaction and its savepoints, other preparations, and one command whose result counts.
  */
 #include "postgres.h"
 
@@ -18,7 +18,10 @@ send_opening(RfSession *session, const char *sql, RfPipeline *pipeline)
 	return rf_session_send(session, sql);
 }
 
-/* The transaction's snapshot may be compared with others': see other_coordinators.c. */
+/*
+ * The transaction's snapshot may be compared with the snapshots of other nodes: see
+ * other_coordinators.c.
+ */
 static bool
 send_others(RfSession *session, RfPipeline *pipeline)
 {
@@ -67,7 +70,10 @@ rf_pipeline_send(RfSession *session, bool sent)
 	rf_session_flush(session);
 }
 
-/* Did the commands that begin a transaction, or prepare, succeed? They may include a query. */
+/*
+ * Checks that the commands that begin a transaction, or prepare, succeeded. They may include a
+ * query.
+ */
 static bool
 has_succeeded(const PGresult *result)
 {

@@ -22,13 +22,14 @@ const Oid	rf_stream_types[4] = {BYTEAOID, TEXTOID, TEXTARRAYOID, TEXTARRAYOID};
 
 /*
  * A command under way on one session. A pipeline runs one statement of each text. A command that
- * the user wrote may be several, and may be one that the protocol has for simple queries only.
+ * the user wrote may be several, and may be of a kind that the protocol has for simple queries only.
  */
 typedef struct RemoteQuery
 {
 	RfSession  *session;
 	const char *sql;
-	bool		simple;			/* it was sent as one text with what opens remote (sub)transactions */
+	bool		simple;			/* it was sent as one text with the commands that open remote
+								 * (sub)transactions */
 	int			opening;		/* then: results to come of these */
 	bool		answered;
 	PGresult   *last;			/* the last result counts, or the error that kept it from coming */
@@ -101,7 +102,7 @@ send_query(RemoteQuery *query, RfSession *session, const char *sql, CommandKind 
 	rf_pipeline_send(session, sent && rf_session_send(session, sql));
 }
 
-/* Takes what libpq has received. True: all is here. */
+/* Takes the results that libpq has received. True: all is here. */
 static bool
 take_results(void *queries, int i)
 {

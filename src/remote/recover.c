@@ -61,7 +61,7 @@ prepared_there(RfSession *session, bool own, char ***gids)
 
 /*
  * Age in milliseconds of the oldest transaction of the role there that is preparing, or may still
- * be told to; -1: there is none.
+ * be told to; -1 if there is no such transaction.
  */
 static int64
 oldest_preparing(RfSession *session)
@@ -163,8 +163,8 @@ finish_part(RfSession *session, const char *gid, bool commit)
 }
 
 /*
- * Finishes the parts whose backends have left them: commits those that have a row, and rolls back
- * the others.
+ * Finishes the parts whose backends have left them: commits parts that have a row, and rolls back
+ * the rest.
  */
 static int
 finish_prepared(RfSession *session)
@@ -287,11 +287,11 @@ rf_recover_gone(Oid serverid, Oid userid)
 	rf_commit_asked(serverid, userid, true);
 }
 
-/* ---------- what is in doubt ---------- */
+/* ---------- parts in doubt ---------- */
 
 /*
- * Known parts that are decided and not finished: those that backends and the resolver noted, and
- * rows of earlier lives, which were not examined yet. `busy`: also those of transactions that are
+ * Known parts that are decided and not finished: parts that backends and the resolver noted, and
+ * rows of earlier lives, which were not examined yet. `busy`: also parts of transactions that are
  * committing.
  */
 static int
@@ -338,6 +338,7 @@ rf_commit_in_doubt(void)
 	return list_in_doubt(&parts, false);
 }
 
+/* rdma.transactions: the parts on nodes that are not finished, as far as they are known here. */
 Datum
 rdma_transactions(PG_FUNCTION_ARGS)
 {
@@ -389,6 +390,10 @@ forget(Oid serverid)
 	return forgotten;
 }
 
+/*
+ * rdma.resolve(server, forget): finishes the parts of transactions on this node now, in the
+ * caller's session with it, or forgets them.
+ */
 Datum
 rdma_resolve(PG_FUNCTION_ARGS)
 {
@@ -444,6 +449,10 @@ refuse_drop(const RfUnresolved *part, const char *what)
 					 "If it never can: SELECT rdma.resolve(%s, true).", quote_literal_cstr(name))));
 }
 
+/*
+ * Refuses to drop the extension, a server or a user mapping while a part of a transaction on a node
+ * needs it to be finished.
+ */
 static void
 check_drop(Oid class_id, Oid object_id)
 {
@@ -480,7 +489,7 @@ check_drop(Oid class_id, Oid object_id)
 	}
 }
 
-/* A database takes its table along, and then nobody can finish what it left. */
+/* A database takes its table along, and then nobody can finish the parts that it left. */
 static void
 check_drop_database(Oid database)
 {

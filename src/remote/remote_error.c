@@ -1,5 +1,6 @@
 /*
- * remote_error.c - raises errors of a data node here, with what users of this side need to know.
+ * remote_error.c - raises errors of a data node here, with the information that users of this side
+ * need.
  */
 #include "postgres.h"
 
@@ -11,7 +12,8 @@
 #include "session.h"
 
 /*
- * The line of an error's context that says which of a load's rows it is about; NULL: there is none.
+ * The line of an error's context that says which of a load's rows it is about; NULL if there is no
+ * such line.
  */
 static const char *
 find_row(const char *context, uint64 *row)
@@ -42,7 +44,7 @@ rf_error_row(const PGresult *result)
 
 /*
  * The hint for a remote role that lacks one of the functions of the extension: the server that
- * refuses the call does not know what it is for. NULL: the text of the message shows another error.
+ * refuses the call does not know its purpose. NULL: the text of the message shows another error.
  */
 static char *
 access_hint(RfSession *session, int code, const char *primary, const char *sql)

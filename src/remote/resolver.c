@@ -5,10 +5,10 @@
  * A launcher, which the postmaster restarts when it ends, starts a worker for each database that
  * has work. A worker examines its database once and ends, so that databases can be dropped. After a
  * start the launcher examines every database once, and all nodes that its users have mappings for,
- * because nobody here may know what a crash left prepared. Later there is work when a backend left
- * a part, when a node could not be asked the last time, and when transactions left rows to be
- * removed. Otherwise the launcher sleeps. It also starts the workers that detect deadlocks
- * (deadlock.c).
+ * because nobody here may know which parts a crash left prepared. Later there is work when a
+ * backend left a part, when a node could not be asked the last time, and when transactions left
+ * rows to be removed. Otherwise the launcher sleeps. It also starts the workers that detect
+ * deadlocks (deadlock.c).
  *
  * Workers are superusers here, but connect to nodes with the mapping of the user whose transaction
  * it was, and by the rules for that user.
@@ -57,14 +57,14 @@ PGDLLEXPORT void rf_resolver_worker_main(Datum arg);
 
 /* ---------- the launcher ---------- */
 
-/* What the launcher knows of a database. */
+/* The launcher's knowledge of a database. */
 typedef struct Watched
 {
 	Oid			database;
 	bool		due;			/* start a worker at `when` */
 	TimestampTz when;
 	TimestampTz last;			/* a worker was started */
-	BackgroundWorkerHandle *handle; /* NULL: none runs */
+	BackgroundWorkerHandle *handle; /* NULL while no worker runs */
 	BackgroundWorkerHandle *detector;	/* likewise, of deadlocks */
 } Watched;
 
@@ -136,7 +136,7 @@ start_worker(Oid database, const char *function, const char *name, BackgroundWor
 	return RegisterDynamicBackgroundWorker(&worker, handle);
 }
 
-/* The worker is starting or running. The handle of one that has ended is freed. */
+/* The worker is starting or running. The handle of an ended worker is freed. */
 static bool
 is_running(BackgroundWorkerHandle **handle)
 {
@@ -180,7 +180,7 @@ due_time(const RfCommitWork *work, const Watched *entry, TimestampTz now)
 	return TimestampTzPlusMilliseconds(now, RF_ROWS_MS);
 }
 
-/* Some databases may have been dropped: what is known of them is forgotten. */
+/* Some databases may have been dropped: their entries are forgotten. */
 static bool
 is_gone(Oid database)
 {
@@ -196,7 +196,8 @@ is_gone(Oid database)
 }
 
 /*
- * Starts what is due. Returns the milliseconds until the next worker is due; -1: nothing is known.
+ * Starts the workers that are due. Returns the milliseconds until the next worker is due; -1:
+ * nothing is known.
  */
 static long
 start_due(void)
@@ -265,6 +266,10 @@ wait_event(void)
 	return event;
 }
 
+/*
+ * The launcher: starts workers for databases in which something has to be finished, and deadlock
+ * detectors. It has no database of its own.
+ */
 void
 rf_resolver_main(Datum arg)
 {
@@ -275,7 +280,7 @@ rf_resolver_main(Datum arg)
 	before_shmem_exit(leave, (Datum) 0);
 	rf_commit_launcher(true);
 	ask_databases();
-	MemoryContextSwitchTo(TopMemoryContext);	/* it allocates only what it keeps */
+	MemoryContextSwitchTo(TopMemoryContext);	/* all its allocations are kept */
 
 	while (!ShutdownRequestPending)
 	{
@@ -385,7 +390,7 @@ add_all(List **targets)
 /*
  * Removes rows of this life whose transactions have ended and left nothing: these are finished, and
  * no node needs to be asked. The order matters: first the rows are read, then the active
- * transactions, then what was left.
+ * transactions, then the unfinished parts.
  */
 static void
 remove_rows(void)
@@ -556,6 +561,11 @@ not_done(int code, Datum arg)
 		rf_commit_written();
 }
 
+/*
+ * The resolver's worker for one database: visits each node on which something is to be finished,
+ * removes rows of finished transactions, and ends. Work that it does not get done goes back to
+ * shared memory.
+ */
 void
 rf_resolver_worker_main(Datum arg)
 {

@@ -3,24 +3,23 @@
  * of all its nodes, for point-in-time recovery.
  *
  * It is made here first, and then on the nodes, in the gate (gate.c). So when it is made nobody is
- * in the second phase of a commit, but what was left to the resolver. Clusters that are recovered
- * to the point have of each transaction through this coordinator
+ * in the second phase of a commit, except parts that were left to the resolver. Clusters that are
+ * recovered to the point have of each transaction through this coordinator
  *
  *	- all, if its commit came out of the gate before;
- *	- nothing, if it was not decided: what nodes have prepared of it has no row in rdma.decisions
- *	here,
- *	  so the resolver rolls it back; what they had not prepared has gone with the recovery;
+ *	- nothing, if it was not decided: parts that nodes have prepared of it have no row in
+ *	  rdma.decisions here, so the resolver rolls them back; parts that they had not prepared have
+ *	  gone with the recovery;
  *	- all, if it was decided and had not come in, or was left unfinished on a node: the row was
- *	written
- *	  before the point here, and the part was prepared before the row, so the resolver commits it,
- *	  and readers of several nodes wait for that (snapshot.c). The resolver passes no gate, but
+ *	  written before the point here, and the part was prepared before the row, so the resolver
+ *	  commits it, and readers of several nodes wait for that (snapshot.c). The resolver passes no gate, but
  *	  removes the row only after the node has committed. As the point is made here first, a node
  *	  whose point is older than that commit belongs to a coordinator that still has the row.
  *
- * A commit on one node that has passed the gate may come before or after the point there. Whatever
- * depends on it begins to commit later, and so after the points on all nodes. Commits of local
- * tables pass no gate: those that nodes' commits depend on are before the point here, and those
- * that depend on a commit that came after a node's point are behind it.
+ * A commit on one node that has passed the gate may come before or after the point there. Every
+ * transaction that depends on it begins to commit later, and so after the points on all nodes.
+ * Commits of local tables pass no gate: if nodes' commits depend on them they are before the point
+ * here, and if they depend on a commit that came after a node's point they are behind it.
  *
  * Recovery stops at the first point of a name. A name that was used twice could be another moment
  * on each cluster, so names are recorded on all (rdma.restore_points) before the points are made,
@@ -67,12 +66,13 @@ typedef struct Point
 {
 	ForeignServer *server;
 	RfSession  *session;
-	const struct Point *same;	/* an earlier one leads to the same cluster; NULL: none */
+	const struct Point *same;	/* an earlier one leads to the same cluster; NULL if there is no
+								 * such server */
 	bool		here;			/* it leads to this cluster */
 	bool		waiting;		/* a command was sent, and its answer is to come */
 	const char *sql;			/* the next command */
 	XLogRecPtr	lsn;
-	const char *problem;		/* why a command failed; NULL: none did */
+	const char *problem;		/* why a command failed; NULL if it succeeded */
 } Point;
 
 /* ---------- before anything is made ---------- */
@@ -110,7 +110,7 @@ compare_servers(const ListCell *a, const ListCell *b)
 	return strcmp(first->servername, second->servername);
 }
 
-/* Those that are nodes, by name. */
+/* The servers that are nodes, by name. */
 static List *
 list_servers(void)
 {
@@ -148,9 +148,10 @@ check_server(ForeignServer *server)
 				(errcode(ERRCODE_UNDEFINED_OBJECT),
 				 errmsg("user \"%s\" has no user mapping for server \"%s\"",
 						GetUserNameFromId(GetUserId(), false), server->servername),
-				 errdetail("A restore point is made on the nodes of all servers, or on none.")));
+				 errdetail("A restore point needs the nodes of all servers.")));
 }
 
+/* Raises an ERROR if this node cannot take part in a restore point, naming the missing part. */
 static void
 check_node(Point *point)
 {
@@ -251,13 +252,17 @@ run_here(const char *sql, const char *name, XLogRecPtr lsn)
 	return rf_execute_as_owner("restore_points", sql, 2, types, values, NULL) > 0;
 }
 
+/*
+ * Records the name here and on all nodes, and raises an ERROR if one of them knows it already: a
+ * name leads to one point only.
+ */
 static void
 record_name(Point *points, int count, const char *name)
 {
 	char	   *sql = psprintf("INSERT INTO rdma.restore_points (name) SELECT %s " RF_DURABLE_SQL
 							   " ON CONFLICT DO NOTHING RETURNING true", quote_literal_cstr(name));
 
-	/* others with the same name wait here for the end of this transaction */
+	/* other sessions with the same name wait here for the end of this transaction */
 	if (!run_here(
 				  "INSERT INTO rdma.restore_points (name, lsn) VALUES ($1, $2) ON CONFLICT DO "
 				  "NOTHING",
@@ -281,7 +286,7 @@ record_name(Point *points, int count, const char *name)
 
 /* ---------- the points ---------- */
 
-/* The answer, or why there is none. */
+/* The answer, or the reason why it is missing. */
 static void
 take_answer(Point *point, PGresult *result)
 {
@@ -391,7 +396,7 @@ check_all(const Point *points, int count, const char *name)
 				(errcode(ERRCODE_CONNECTION_FAILURE),
 				 errmsg("restore point \"%s\" is not on all nodes", name),
 				 errdetail_internal("%s", detail.data),
-				 errhint("Do not recover to it. Create another one, with another name.")));
+				 errhint("Do not recover to it. Create a new restore point, with another name.")));
 	pfree(detail.data);
 }
 

@@ -2,9 +2,9 @@
  * serializable.c - restricts SERIALIZABLE to one node, or to local tables.
  *
  * A node sees the conflicts between transactions on itself. Each node sees a part of a cycle that
- * goes over two nodes, or over a node and this server, and both commit what one of them alone would
- * refuse. So a serializable transaction that uses more than one of them is refused, unless its user
- * accepts snapshot isolation (rdma_fdw.allow_snapshot_isolation).
+ * goes over two nodes, or over a node and this server, and both commit transactions that one of
+ * them alone would refuse. So a serializable transaction that uses more than one of them is
+ * refused, unless its user accepts snapshot isolation (rdma_fdw.allow_snapshot_isolation).
  *
  * The local tables that the transaction used are known by their locks, which it holds to its end.
  * They are examined when the first node is used, and again before the commit.
@@ -25,8 +25,8 @@
 #define HINT	"Use REPEATABLE READ, or accept as much by rdma_fdw.allow_snapshot_isolation."
 
 /*
- * A table with local rows that the transaction has locked; InvalidOid: none. Temporary tables do
- * not count, as no other session can use them.
+ * A table with local rows that the transaction has locked; InvalidOid if there is no such table.
+ * Temporary tables do not count, as no other session can use them.
  */
 static Oid
 local_table(void)

@@ -188,7 +188,7 @@ rf_session_is_fresh(RfSession *session)
 	return session->depth == 0 || session->untouched;
 }
 
-/* ---------- what runs there ---------- */
+/* ---------- commands that run in the session ---------- */
 
 void
 rf_session_settle(RfSession *session)

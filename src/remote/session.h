@@ -1,34 +1,43 @@
 /*
- * session.h - what the files of src/remote/ share: the session and its streams. Nobody outside the
+ * session.h - shared by the files of src/remote/: the session and its streams. Nobody outside the
  * room includes it.
  *
  * From the bottom to the top, each calls those before it only:
  *
- * gate.c           what keeps commits and snapshots of several nodes apart
- * commit_state.c   of transactions over several nodes: what is shared, and the
- * decision.c       table of those that committed
- * waiting.c        who waits for nodes
+ * gate.c           keeps commits and snapshots of several nodes apart
+ * commit_state.c   of transactions over several nodes: the shared state, and the
+ * decision.c       table of committed transactions
+ * waiting.c        which backends wait for nodes
  * cancel.c         cancel requests
  * session.c        the table of sessions; closing them and making them free
  * wait.c           waiting for them
  * remote_error.c   errors of nodes become errors here
- * serializable.c   what SERIALIZABLE transactions may use
- * other_coordinators.c  do snapshots of several nodes agree on what other coordinators commit
- * there? snapshot.c       the beginning of remote transactions, with one snapshot of all nodes
- * pipeline.c       several commands in one round trip, the beginning of the remote transaction
- * first statement_snapshot.c  in READ COMMITTED, one snapshot of all nodes for a statement query.c
- * commands, the greeting placement.c      which databases the nodes of servers with nodes are
- * settings.c       settings of sessions, and whose database it is credentials.c    who may connect
- * command.c        statements with parameters peer.c           the engine of a session's node
- * link.c           how fast the network is load.c           rows to a data node stream_set.c
- * streams of one statement: waiting for any of them stream_end.c     the end of streams, and what
- * came stream_answer.c  what the data node answers to their requests stream.c         rows from a
- * data node stream_share.c   the same, read by several processes commit.c         the commit of all
- * nodes or none transaction.c    remote transactions follow the local one connection.c
- * connecting, handing out statement.c      the nodes of a statement begin together recover.c
- * finishing on a node what transactions left there restore_point.c  one point of the histories of
- * all nodes deadlock.c       circles of transactions that wait for each other resolver.c       the
- * background workers for both
+ * serializable.c   which nodes SERIALIZABLE transactions may use
+ * other_coordinators.c  checks that snapshots agree on commits of other coordinators
+ * snapshot.c       the beginning of remote transactions, with one snapshot of all nodes
+ * pipeline.c       several commands in one round trip, beginning the remote transaction
+ * statement_snapshot.c  in READ COMMITTED, one snapshot of all nodes for a statement
+ * query.c          commands, the greeting
+ * placement.c      which databases the nodes of servers with nodes are
+ * settings.c       settings of sessions, and whose database it is
+ * credentials.c    which roles may connect
+ * command.c        statements with parameters
+ * peer.c           the engine of a session's node
+ * link.c           how fast the network is
+ * load.c           rows to a data node
+ * stream_set.c     streams of one statement: waiting for any of them
+ * stream_end.c     the end of streams, and the count of their rows
+ * stream_answer.c  the data node's answers to their requests
+ * stream.c         rows from a data node
+ * stream_share.c   the same, read by several processes
+ * commit.c         the atomic commit over all nodes
+ * transaction.c    remote transactions follow the local one
+ * connection.c     connecting, handing out
+ * statement.c      the nodes of a statement begin together
+ * recover.c        finishing on a node the parts that transactions left there
+ * restore_point.c  one point of the histories of all nodes
+ * deadlock.c       circles of transactions that wait for each other
+ * resolver.c       the background workers for both
  */
 #ifndef RF_SESSION_H
 #define RF_SESSION_H
@@ -69,10 +78,9 @@
 #define RF_ENGINE_RETRY			6
 
 /*
- * What a node said of other coordinators when it took a snapshot: how long before that a part of a
- * transaction of theirs was committed there, in microseconds. 0: one is prepared, or it did not
- * say;
- * PG_INT64_MAX: none was.
+ * A node's answer about other coordinators when it took a snapshot: how long before that a part of
+ * their transactions was committed there, in microseconds. 0: one is prepared, or it did not say;
+ * PG_INT64_MAX: no part was committed.
  */
 typedef struct RfOthers
 {
@@ -84,7 +92,7 @@ typedef struct RfOthers
 /* A session's part of a transaction that commits on several nodes. */
 typedef enum RfCommitPart
 {
-	RF_PART_NONE,				/* it has none, or it is finished */
+	RF_PART_NONE,				/* it has no part, or its part is finished */
 	RF_PART_SENT,				/* told to prepare: it may be prepared */
 	RF_PART_PREPARED
 } RfCommitPart;
@@ -96,8 +104,8 @@ struct RfSession
 	Oid			userid;			/* the local user that it was handed out for last */
 	uint64		cluster;		/* system identifier of the node; of a connection */
 	int			max_prepared;	/* transactions that it can have prepared; of a connection */
-	bool		compares;		/* the node can compare snapshots with others: its extension is not
-								 * older; of a connection */
+	bool		compares;		/* the node can compare snapshots with other nodes: its extension
+								 * is not older; of a connection */
 	char	   *server_name;
 	PGconn	   *conn;			/* NULL: not connected */
 	RfSocketWait wait;			/* for its socket; as long as it is connected */
@@ -115,8 +123,8 @@ struct RfSession
 	bool		broken;			/* its state is unknown or it is gone: close at the end of the
 								 * transaction */
 	bool		shared;			/* a pooler may give every transaction another session over there,
-								 * and that to others: nothing of ours may stay in it, see
-								 * settings.c */
+								 * and that session to other clients: nothing of ours may stay in
+								 * it, see settings.c */
 
 	/*
 	 * Remote transaction: how many levels are open there (1: the transaction, n + 1: n
@@ -136,7 +144,7 @@ struct RfSession
 	bool		untouched;		/* nothing but the beginning was sent */
 	RfOthers	others;			/* zeros: not known */
 
-	/* Those of statements, while depth > 0; see statement_snapshot.c. */
+	/* Snapshots of statements, while depth > 0; see statement_snapshot.c. */
 	List	   *snapshots;		/* RfStatementSnapshot, in TopMemoryContext */
 
 	/*
@@ -151,13 +159,13 @@ struct RfSession
 								 * transaction */
 	char		gid[RF_GID_SIZE];	/* its name, unless NONE */
 	bool		aborting;		/* during an abort: told to roll back, and not heard yet */
-	struct RfCancel *cancel;	/* the cancel request under way; NULL: none */
+	struct RfCancel *cancel;	/* the cancel request under way; NULL without one */
 	RfSession  *cancel_next;	/* during an abort: the next one with a request, in a ring; else
 								 * NULL */
 
 	bool		prepared;		/* the stream statement exists there, under this name: */
 	char		stream_statement[NAMEDATALEN];
-	uint32		uses;			/* counts what was begun in it */
+	uint32		uses;			/* counts commands begun in it */
 	TimestampTz lost_at;		/* when it could not be connected, or was lost while it read
 								 * copies; 0: never */
 	uint32		connection_count;	/* connections made so far: tells prepared statements of an
@@ -172,7 +180,7 @@ struct RfSession
 	TimestampTz engine_retry;	/* then they try again */
 
 	/*
-	 * What the node said of itself; compared with the records of `placement_generation`. See
+	 * The node's report about itself; compared with the records of `placement_generation`. See
 	 * settings.c.
 	 */
 	char	   *memberships;
@@ -189,13 +197,16 @@ struct RfSession
 
 typedef struct RfCancel RfCancel;
 
-/* What runs in sessions, as far as they concern it: streams and loads. transaction.c has it. */
+/* The users of sessions, as far as they concern it: streams and loads. transaction.c has it. */
 typedef struct RfSessionUsers
 {
 	/* Write the rows that loads collected. */
 	void		(*write) (RfSession *session);
 
-	/* Finish what runs, and store rows of a stream. Raises what voided the remote transaction. */
+	/*
+	 * Finish running commands, and store rows of a stream. Raises the error that voided the remote
+	 * transaction.
+	 */
 	void		(*free) (RfSession *session);
 
 	/* The connection goes: streams and the load that runs go, too. Raises nothing. */
@@ -206,7 +217,8 @@ typedef struct RfSessionUsers
 typedef struct RfPipeline
 {
 	int			before;			/* commands to come whose success is all they have to say */
-	int			opening;		/* of them, the first: what opens the remote (sub)transactions */
+	int			opening;		/* of them, the first: commands that open the remote
+								 * (sub)transactions */
 	PGresult   *result;			/* of the command behind them; or the first error */
 	PGresult   *later_error;	/* of a command behind that one */
 } RfPipeline;
@@ -256,7 +268,8 @@ struct RfStream
 	uint32		receive_buffers;
 	uint32		receive_buffer_size;
 
-	RfFlowHandle *flow;			/* NULL: closed, or there is none: all rows must fit the answer */
+	RfFlowHandle *flow;			/* NULL if it is closed, or there is no flow: all rows must fit the
+								 * answer */
 	bool		inline_only;	/* the latter */
 	bool		flow_ended;
 	bool		holding;		/* `buffer` is read in place and not released yet */
@@ -276,7 +289,8 @@ struct RfStream
 	bool		inline_read;
 
 	int			storing;		/* attempts to store the rest that have not come to their end */
-	RfSpool    *spool;			/* batches that were stored, and are read first; NULL: none */
+	RfSpool    *spool;			/* batches that were stored, and are read first; NULL without
+								 * stored batches */
 
 	RfStreamStats stats;
 };
@@ -284,7 +298,7 @@ struct RfStream
 /* session.c; NULL until a session is handed out */
 extern const RfSessionUsers *rf_session_users;
 
-/* The session of a user mapping, made if there is none; it need not be connected. */
+/* The session of a user mapping, made if it is missing; it need not be connected. */
 extern RfSession *rf_session_find(Oid umid);
 
 /* One session after the other; NULL at the end. Only one walk at a time, always to its end. */
@@ -306,28 +320,31 @@ extern void rf_session_abort_transaction(RfSession *session);
 /* Those with a remote transaction. */
 extern List *rf_session_list_open(void);
 
-/* Another one with a remote transaction; NULL: there is none. */
+/* Another one with a remote transaction; NULL if there is no such session. */
 extern RfSession *rf_session_other(RfSession *session);
 extern void rf_session_set_in_use(bool in_use);
 extern void rf_session_disconnect(RfSession *session);
 
 /*
  * Something that may write is about to be sent. Raises an ERROR with rdma_fdw.commit = required
- * where that could not be committed together with what was written elsewhere.
+ * where that could not be committed together with earlier writes elsewhere.
  */
 extern void rf_session_will_write(RfSession *session);
 
-/* What keeps the session from preparing its transaction: a detail and a hint; NULL: nothing. */
+/*
+ * The reason that keeps the session from preparing its transaction: a detail and a hint; NULL:
+ * nothing.
+ */
 extern const char *rf_session_unpreparable(RfSession *session, const char **hint);
 extern void rf_session_lost(RfSession *session) __attribute__((noreturn));
 
-/* As rf_session_settle, but loads go on collecting: for what neither reads nor writes tables. */
+/* Like rf_session_settle but keeps buffered loads; for commands that touch no table. */
 extern void rf_session_free(RfSession *session);
 
 /*
- * wait.c: for the session's socket (WL_SOCKET_* bits; services interrupts, returns what happened);
- * for input, which is taken; until everything queued went out; for the next result of a command
- * that is running, NULL behind the last. Raise an error when the connection is lost.
+ * wait.c: for the session's socket (WL_SOCKET_* bits; services interrupts, returns the events); for
+ * input, which is taken; until everything queued went out; for the next result of a command that is
+ * running, NULL behind the last. Raise an error when the connection is lost.
  */
 extern uint32 rf_session_wait_event(void);
 extern void rf_session_pause(uint32 wait_event, long timeout_ms);	/* for nothing but time, and
@@ -339,7 +356,7 @@ extern PGresult *rf_session_result(RfSession *session);
 
 /*
  * Gives libpq a statement without waiting for anything; false: it refuses. There is one statement
- * in the text, whatever values it has: the node refuses a second one.
+ * in the text, for any values: the node refuses a second one.
  */
 extern bool rf_session_send(RfSession *session, const char *sql);
 
@@ -347,10 +364,10 @@ extern bool rf_session_send(RfSession *session, const char *sql);
 extern bool rf_result_is_copy(const PGresult *result);
 
 /*
- * The answers to commands that run on several sessions at the same time. take: takes what libpq has
- * of the i-th without waiting; true once it is complete, also when asked again. Returns the place
- * of the first error in the order given, or of a later one that is here while those before it take
- * long; -1: all are here without an error.
+ * The answers to commands that run on several sessions at the same time. take: takes the results
+ * that libpq has of the i-th without waiting; true once it is complete, also when asked again.
+ * Returns the place of the first error in the order given, or of a later error that is here while
+ * the answers before it take long; -1 if all are here without an error.
  */
 extern int	rf_sessions_await(RfSession *const *sessions, int count,
 							  bool (*take) (void *answers, int i),
@@ -370,18 +387,18 @@ extern void rf_serializable_commit(RfSession *session);
 /* other_coordinators.c */
 
 /*
- * From REPEATABLE READ on: the command that takes the transaction's snapshot and has the node say
- * of other coordinators what it has to, if it can (palloc'd); and its result, or that of another
- * one, which is none. Who sends it sets session->others.asked_us before.
+ * From REPEATABLE READ on: the command that takes the transaction's snapshot and has the node
+ * report on other coordinators, if it can (palloc'd); and its result, or the result of another
+ * command, which has no report. The sender sets session->others.asked_us before.
  */
 extern char *rf_others_sql(const RfSession *session);
 extern void rf_others_note(RfSession *session, const PGresult *result);
 
 /*
- * The snapshots that the sessions have of a statement (0: of the transaction), each with what its
- * node said: does each transaction of another coordinator show in all of them or in none? Asks the
- * nodes where that may be otherwise. If not, new snapshots are needed. Nodes that cannot say are
- * left out.
+ * The snapshots that the sessions have of a statement (0: of the transaction), each with its node's
+ * report: returns true if each transaction of another coordinator shows in all of them or nowhere.
+ * Asks the nodes where that may be otherwise. If not, new snapshots are needed. Nodes that cannot
+ * say are left out.
  */
 extern bool rf_others_agree(List *sessions, const RfOthers *const *others, uint64 statement);
 
@@ -396,20 +413,19 @@ extern void rf_others_raise(void) __attribute__((noreturn));
 /* snapshot.c */
 
 /*
- * How deep the remote transaction must be for what is about to be sent; the command that opens one
- * level.
+ * How deep the remote transaction must be for the next command; the command that opens one level.
  */
 extern int	rf_transaction_target(RfSession *session);
 extern char *rf_transaction_begin_sql(RfSession *session, int level);
 
 /*
  * Before the remote transaction begins, wherever that is: every way to begin one calls it. From
- * REPEATABLE READ on, if others have begun, it begins here, with a snapshot that is one with
- * theirs. Raises an ERROR where there is none.
+ * REPEATABLE READ on, if other sessions have begun, it begins here, with a snapshot that matches
+ * theirs. Raises an ERROR where that is impossible.
  */
 extern void rf_snapshot_begin(RfSession *session);
 
-/* Are the snapshots of several nodes to be one? */
+/* Returns true if the snapshots of several nodes are to be one. */
 extern bool rf_snapshot_is_common(void);
 
 /*
@@ -420,9 +436,9 @@ extern bool rf_snapshot_is_common(void);
 extern void rf_snapshot_await_input(RfSession *session, TimestampTz deadline);
 
 /*
- * Has a transaction committed on one of these nodes (by system identifier) that is not finished
- * there? Then wait a little for the resolver to do so. *deadline: 0 before the first wait; ERROR
- * (55P03) after it.
+ * Returns true if a transaction has committed on one of these nodes (by system identifier) that is
+ * not finished there. Then wait a little for the resolver to do so. *deadline: 0 before the first
+ * wait; ERROR (55P03) after it.
  */
 extern bool rf_snapshot_is_in_doubt(const uint64 *nodes, int count);
 extern void rf_snapshot_await_resolver(TimestampTz *deadline);
@@ -457,8 +473,8 @@ extern bool rf_pipeline_begin(RfSession *session, int target, RfPipeline *pipeli
 extern void rf_pipeline_send(RfSession *session, bool sent);
 
 /*
- * Take what libpq has, without waiting. True when all is here, and the session is out of pipeline
- * mode. Raises an error when the connection is lost.
+ * Takes the results that libpq has, without waiting. True when all is here, and the session is out
+ * of pipeline mode. Raises an error when the connection is lost.
  */
 extern bool rf_pipeline_take(RfSession *session, RfPipeline *pipeline);
 
@@ -480,7 +496,7 @@ typedef struct RfStatementSnapshot
 	RfOthers	others;
 } RfStatementSnapshot;
 
-/* What a command of a statement does about the snapshot of that. */
+/* How a command of a statement uses the statement's snapshot. */
 typedef enum RfSnapshotUse
 {
 	RF_SNAPSHOT_OWN,			/* its own will do */
@@ -489,9 +505,9 @@ typedef enum RfSnapshotUse
 } RfSnapshotUse;
 
 /*
- * A stream of the statement (rf_statement_begin; 0: of none) is about to be sent to the session,
- * which is settled. Raises an ERROR where other nodes have a snapshot of it and this one has none.
- * *snapshot: unless OWN.
+ * A stream of the statement (rf_statement_begin; 0 if it has no statement) is about to be sent to
+ * the session, which is settled. Raises an ERROR where other nodes have a snapshot of it and this
+ * node does not. *snapshot: unless OWN.
  */
 extern RfSnapshotUse rf_statement_snapshot(RfSession *session, uint64 statement,
 										   RfStreamSnapshot *snapshot);
@@ -509,7 +525,7 @@ extern void rf_statement_snapshot_together(RfSession *const *sessions, int count
  */
 extern void rf_statement_snapshot_keep(RfSession *const *sessions, int count, uint64 statement);
 
-/* A next statement begins; all others but these are over. */
+/* A next statement begins; all statements but these are over. */
 extern void rf_statement_snapshots_end(RfOpenStatements open);
 
 /* The remote transaction is given up, and they with it. */
@@ -602,10 +618,10 @@ extern void rf_stream_set_leave(RfStream *stream);
 /* stream_end.c */
 extern void rf_stream_error_context(void *arg);
 
-/* Raises what made the flow fail, if it did. */
+/* Raises the error that made the flow fail, if it did. */
 extern void rf_stream_check_flow(RfStream *stream);
 
-/* All readers of a shared stream together; also who took how much. */
+/* All readers of a shared stream together; also the share of each. */
 extern void rf_stream_share_stats(RfStream *stream);
 
 /* Ours goes back; the sender is told to stop if it has not ended. */
@@ -621,12 +637,16 @@ extern void rf_stream_end_level(RfSession *session, int level, bool commit);
 /* stream_answer.c */
 
 /*
- * Take what libpq has, without waiting. True when the answer is complete and the session is free
- * again; what it says is in stream->answer. Raises an error when the connection is lost.
+ * Takes the results that libpq has, without waiting. True when the answer is complete and the
+ * session is free again; its contents are in stream->answer. Raises an error when the connection is
+ * lost.
  */
 extern bool rf_stream_collect(RfStream *stream);
 
-/* The remote command ended: with an error, or with counts that must be those of what came. */
+/*
+ * The remote command ended: with an error, or with counts that must equal the counts of the rows
+ * that came.
+ */
 extern void rf_stream_answered(RfStream *stream);
 extern bool rf_stream_set_lacks_buffers(RfStream *stream);
 

@@ -1,6 +1,6 @@
 /*
- * settings.c - sets what the meaning of statements and the text of values depend on in sessions on
- * data nodes.
+ * settings.c - sets the settings on which the meaning of statements and the text of values depend,
+ * in sessions on data nodes.
  *
  * Statements qualify all names that are not in pg_catalog. Values travel as text in forms that mean
  * the same everywhere (rf_neutral_settings() sets our side). Settings of a role or a database over
@@ -69,9 +69,9 @@ ask_node(RfSession *session, const char *sql, List *parts, int columns, int most
 }
 
 /*
- * Finds out whose session it is and which node it is on, sets what may stay in our own session, and
- * checks that the values arrived. A server that is a node of others must lead to the database that
- * is this node.
+ * Finds out whose session it is and which node it is on, sets the settings that may stay in our own
+ * session, and checks that the values arrived. A server that is a node of another server must lead
+ * to the database that is this node.
  */
 void
 rf_session_pin_settings(RfSession *session)
@@ -134,7 +134,7 @@ rf_session_pin_settings(RfSession *session)
  * A move of rows changes the placement on the nodes and here in one transaction
  * (docs/transactions.md). The change becomes visible here a little later; on a node that was lost
  * meanwhile, when the resolver has finished the move there. Waits for moves that are under way.
- * False: there are none.
+ * Returns false if there are no moves.
  */
 static bool
 await_move(RfSession *session, const RfPlacementPart *part)
@@ -219,8 +219,8 @@ rf_session_verify_placement(RfSession *session)
 }
 
 /*
- * Sets the search_path for a user's statement in the current remote transaction; NULL: the one that
- * our own statements are written for.
+ * Sets the search_path for a user's statement in the current remote transaction; NULL sets the
+ * search_path that our own statements are written for.
  */
 void
 rf_session_set_search_path(RfSession *session, const char *path)

@@ -3,14 +3,14 @@
  *
  * A remote transaction has the isolation level of the local one. In READ COMMITTED each statement
  * has a snapshot of its own (statement_snapshot.c). From REPEATABLE READ on the first query takes
- * the snapshot that all later ones see. Where a statement reads several nodes, the transactions
+ * the snapshot that all later queries see. Where a statement reads several nodes, the transactions
  * there begin together in the gate (gate.c), each with a query, as START TRANSACTION alone takes no
  * snapshot. Everything before that may take long, connecting for example, and is done before.
  *
- * A node alone is used without the gate. What was committed since is known by the gate's count; if
- * that is still the same when another node is needed, its snapshot is taken to the first one's. If
- * not, and nothing was done in the first transaction, it begins again. Else the snapshots cannot be
- * one, which is an error. The same goes for what other coordinators commit (other_coordinators.c).
+ * A node alone is used without the gate. Commits since then are known by the gate's count; if that
+ * is still the same when another node is needed, its snapshot matches the first node's. If not, and
+ * nothing was done in the first transaction, it begins again. Else the snapshots cannot be one,
+ * which is an error. The same goes for commits of other coordinators (other_coordinators.c).
  */
 #include "postgres.h"
 
@@ -28,12 +28,12 @@
 #define RF_DOUBT_TIMEOUT_MS		10000
 #define RF_DOUBT_LOOK_MS		50
 
-/* What is to be done for the snapshots of several nodes. */
+/* The work for the snapshots of several nodes. */
 typedef struct SnapshotPlan
 {
 	bool		begin;			/* transactions are missing */
-	bool		renew;			/* those that are there begin again */
-	bool		verify;			/* what is there must be of the count that the gate has now */
+	bool		renew;			/* the existing transactions begin again */
+	bool		verify;			/* existing snapshots must be of the count that the gate has now */
 	RfSession  *fixed;			/* cannot begin again; NULL: all can */
 	uint64		count;			/* of the gate, when this was found */
 } SnapshotPlan;
@@ -47,8 +47,8 @@ rf_transaction_target(RfSession *session)
 }
 
 /*
- * A subtransaction may be read-only by itself inside one that writes, so what it says is not taken
- * for the whole remote transaction. deferrable: it may wait for others.
+ * A subtransaction may be read-only by itself inside a transaction that writes, so its mode is not
+ * taken for the whole remote transaction. deferrable: it may wait for other transactions.
  */
 static char *
 begin_sql(bool deferrable)
@@ -74,8 +74,8 @@ rf_transaction_begin_sql(RfSession *session, int level)
 /* ---------- transactions in doubt ---------- */
 
 /*
- * Was something decided before the server started, and is not finished on one of the nodes? Rows of
- * that time only go.
+ * Returns true if something was decided before the server started, and is not finished on one of
+ * the nodes. Rows of that time only go.
  */
 static bool
 past_in_doubt(const uint64 *nodes, int count)
@@ -126,9 +126,9 @@ rf_snapshot_await_resolver(TimestampTz *deadline)
 	rf_session_pause(rf_session_wait_event(), RF_DOUBT_LOOK_MS);
 }
 
-/* ---------- what there is ---------- */
+/* ---------- existing transactions ---------- */
 
-/* Has nothing of it to stay? What was read stays, too. */
+/* Returns true if no work of it has to stay. Rows that were read stay, too. */
 static bool
 may_begin_again(RfSession *session)
 {
@@ -277,8 +277,8 @@ await_query(RfSession *session, const char *sql, TimestampTz deadline)
 }
 
 /*
- * To all of a kind at the same time. sql: begins a transaction, in place of the one that is there;
- * or snapshot: a query takes it; or both.
+ * To all of a kind at the same time. sql: begins a transaction, in place of the existing one; or
+ * snapshot: a query takes it; or both.
  */
 static void
 run_on_all(List *sessions, bool poolers, const char *sql, bool snapshot)
@@ -318,8 +318,8 @@ run_on_all(List *sessions, bool poolers, const char *sql, bool snapshot)
 }
 
 /*
- * What an error leaves below a savepoint would be taken for the transaction that the savepoint is
- * in: such connections are not used again.
+ * The state that an error leaves below a savepoint would be taken for the transaction that the
+ * savepoint is in: such connections are not used again.
  */
 void
 rf_snapshot_give_up(List *sessions)
@@ -486,7 +486,7 @@ take_together(List *sessions)
 	pfree(nodes);
 }
 
-/* ---------- for others ---------- */
+/* ---------- for other files ---------- */
 
 List *
 rf_snapshot_remembered(void)
@@ -523,7 +523,7 @@ rf_snapshot_is_common(void)
 		(!IsolationIsSerializable() || rf_allow_snapshot_isolation);
 }
 
-/* Returns these and all others with a remote transaction. */
+/* Returns these and all other sessions with a remote transaction. */
 static List *
 add_open(List *sessions)
 {

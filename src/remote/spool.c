@@ -25,13 +25,13 @@ struct RfSpool
 	ResourceOwner owner;
 	SpoolChunk *first;
 	SpoolChunk *last;
-	SpoolChunk *given;			/* the chunk read last; NULL: none yet */
+	SpoolChunk *given;			/* the chunk read last; NULL before the first */
 	uint64		memory;			/* bytes in chunks */
 	BufFile    *file;			/* NULL: everything is in memory */
 	uint64		in_file;		/* batches there */
 	uint64		read_from_file;
-	bool		reading;		/* where the file stands: behind what was read last, or at its end; */
-	int			other_fileno;	/* and the place of the other */
+	bool		reading;		/* the file's position: behind the batch read last, or at its end; */
+	int			other_fileno;	/* and the second of these positions */
 	off_t		other_offset;
 	char	   *buffer;			/* the batch read last from the file */
 	Size		buffer_size;

@@ -2,15 +2,15 @@
  * statement.c - begins a statement on its nodes.
  *
  * Which nodes the statement can use is decided here, once. A node that joined later would need a
- * snapshot that is one with those of the others, which read and write by then; so a node that
- * cannot be connected now is down for this statement, also if it comes back a moment later.
+ * snapshot that matches the snapshots of the first nodes, which read and write by then; so a node
+ * that cannot be connected now is down for this statement, also if it comes back a moment later.
  *
  * It gets a number, and in READ COMMITTED one snapshot of its nodes (statement_snapshot.c).
  *
  * From REPEATABLE READ on the transaction has one snapshot of all nodes (snapshot.c). As it cannot
- * know its later needs, it begins with what it names: a transaction block names whole servers.
- * Nodes that an earlier transaction of this session needed too late are begun together with those
- * that it had. So a transaction that is tried again succeeds.
+ * know its later needs, it begins with the nodes that it names: a transaction block names whole
+ * servers. Nodes that an earlier transaction of this session needed too late are begun together
+ * with its first nodes. So a transaction that is tried again succeeds.
  */
 #include "postgres.h"
 
@@ -84,8 +84,8 @@ add_remembered(List *users)
 }
 
 /*
- * The users' sessions that can be connected; *count: how many. The others are left out of the
- * statement, now or by an earlier call for it.
+ * The users' sessions that can be connected; *count: how many. The remaining users are left out of
+ * the statement, now or by an earlier call for it.
  */
 static RfSession **
 connect_all(List *users, uint64 statement, int *count)
@@ -111,8 +111,8 @@ connect_all(List *users, uint64 statement, int *count)
 }
 
 /*
- * One node of each choice: one that the statement uses anyway, or the one that suits best. Returns
- * the users with those that were chosen.
+ * One node of each choice: a node that the statement uses anyway, or the most suitable. Returns the
+ * users with the chosen nodes.
  */
 static List *
 choose(List *users, List *choices, uint64 statement)

@@ -1,20 +1,20 @@
 /*
  * statement_snapshot.c - one snapshot for all that a statement does on nodes.
  *
- * The first command that a statement sends to a node has the node keep its snapshot for the others
- * (serve/kept_snapshot.c). From REPEATABLE READ on it is always the transaction's, but without what
- * the transaction writes afterwards. A statement that writes on nodes before all of its scans have
- * begun has them keep it first.
+ * The first command that a statement sends to a node has the node keep its snapshot for the later
+ * commands (serve/kept_snapshot.c). From REPEATABLE READ on it is always the transaction's, but
+ * without rows that the transaction writes afterwards. A statement that writes on nodes before all
+ * of its scans have begun has them keep it first.
  *
  * In READ COMMITTED each remote command takes a snapshot of its own. Where a statement uses several
  * nodes, all are told to keep one before it begins, together in the gate (gate.c). The transactions
  * there need not begin for that: they may have written, and other statements may go on with
  * snapshots of before.
  *
- * Some nodes may begin again, when their buffers did not suffice. Their new snapshots are one with
- * those of the statement's other nodes if nothing was committed since those were taken; if
+ * Some nodes may begin again, when their buffers did not suffice. Their new snapshots match the
+ * snapshots of the statement's other nodes if nothing was committed since those were taken; if
  * something was, and nothing was done under those, all are taken again. Else it is an error. The
- * same goes for what other coordinators commit, which the gate does not hold back
+ * same goes for commits of other coordinators, which the gate does not hold back
  * (other_coordinators.c).
  *
  * Rows are written under the statement's snapshot where one statement of the node finds and writes
@@ -49,7 +49,7 @@ rf_statement_snapshots_forget(RfSession *session)
 	session->snapshots = NIL;
 }
 
-/* NULL: it has none. */
+/* Returns NULL if it has no snapshot. */
 static RfStatementSnapshot *
 find(RfSession *session, uint64 statement)
 {
@@ -67,7 +67,7 @@ find(RfSession *session, uint64 statement)
 	return NULL;
 }
 
-/* As the node forgets them when it keeps that of this statement. */
+/* As the node forgets them when it keeps the snapshot of this statement. */
 static void
 forget_over(RfSession *session, uint64 statement)
 {
@@ -143,7 +143,7 @@ rf_statement_snapshot_send(RfSession *session, const RfStreamSnapshot *snapshot,
 
 /* ---------- in the gate ---------- */
 
-/* Returns what the node says of other coordinators; nothing where no snapshot was asked for. */
+/* Returns the node's report on other coordinators; nothing where no snapshot was asked for. */
 static int64
 await_pipeline(RfSession *session, RfPipeline *pipeline, TimestampTz deadline)
 {
@@ -163,8 +163,8 @@ await_pipeline(RfSession *session, RfPipeline *pipeline, TimestampTz deadline)
 
 /*
  * To all at the same time: begin (sub)transactions that are missing and, with a snapshot, keep it.
- * What has not been used stays fresh. An error below a savepoint voids no more than what is below
- * it there. Returns what each says of other coordinators, palloc'd.
+ * An unused session stays fresh. An error below a savepoint voids no more than the work below it
+ * there. Returns each session's report on other coordinators, palloc'd.
  */
 static RfOthers *
 run_on_all(List *sessions, const RfStreamSnapshot *snapshot)
@@ -231,8 +231,7 @@ without(List *sessions, uint64 statement)
 }
 
 /*
- * One whose snapshot would not be one with those that are taken now; of them one that was used, if
- * there is one.
+ * A session whose snapshot would not match the snapshots taken now; a used one, if there is one.
  */
 static RfSession *
 find_older(List *sessions, uint64 statement, uint64 count, bool *used)
@@ -330,8 +329,8 @@ begin_behind_poolers(List *sessions)
 }
 
 /*
- * Do the snapshots agree on what other coordinators commit? If not they will be taken again. ERROR:
- * one of them has been used.
+ * Checks that the snapshots agree on commits of other coordinators. If not they will be taken
+ * again. ERROR: one of them has been used.
  */
 static bool
 agree(List *sessions, uint64 statement)
@@ -360,7 +359,7 @@ agree(List *sessions, uint64 statement)
 	return agreed;
 }
 
-/* Others that have a snapshot of the statement. */
+/* Other sessions that have a snapshot of the statement. */
 static List *
 add_others(List *sessions, uint64 statement)
 {

@@ -189,6 +189,10 @@ rf_stream_release(RfStream *stream)
 	drop_retained(stream);
 }
 
+/*
+ * The next batch: kept rows first, then the stream's own. Rows that were lost with a subtransaction
+ * or a failed query are an ERROR.
+ */
 static RfStreamPoll
 next_batch(RfStream *stream, bool wait, const void **batch, uint32 *length)
 {
@@ -248,7 +252,7 @@ rf_stream_socket(const RfStream *stream)
 	return PQsocket(stream->session->conn);
 }
 
-/* This stream has data, which is read before others of the set are polled. */
+/* This stream has data, which is read before the other streams of the set are polled. */
 static void
 pass_others(RfStream *stream)
 {
@@ -323,8 +327,8 @@ fetch(RfStream *stream, bool wait, const void **batch, uint32 *length)
 		if (rf_stream_collect(stream))
 		{
 			/*
-			 * who waits for the next batch has no other stream to look at, and gets the node's
-			 * error
+			 * a reader that waits for the next batch has no other stream to look at, and gets the
+			 * node's error
 			 */
 			if (!wait && stream->set && PQresultStatus(stream->answer.result) != PGRES_TUPLES_OK &&
 				rf_stream_set_lacks_buffers(stream))
@@ -334,8 +338,8 @@ fetch(RfStream *stream, bool wait, const void **batch, uint32 *length)
 		}
 
 		/*
-		 * not with the first parts of a batch that others would read if we did not: the rest is on
-		 * its way
+		 * not with the first parts of a batch that another process would read if we did not: the
+		 * rest is on its way
 		 */
 		if (may_leave)
 		{
@@ -412,7 +416,7 @@ take_buffer(RfStream *stream, const void **batch, uint32 *length)
 
 /* ---------- storing ---------- */
 
-/* The batch that the owner reads must not block storing the others. */
+/* The batch that the owner reads must not block storing the next batches. */
 static void
 make_way(RfStream *stream)
 {
@@ -433,8 +437,8 @@ make_way(RfStream *stream)
 
 	/*
 	 * The owner continues to read its current batch, so further batches need memory of their own.
-	 * While a batch is being assembled, the owner has none: the partial batch stays, and its other
-	 * pieces join it.
+	 * While a batch is being assembled, the owner has no batch: the partial batch stays, and its
+	 * other pieces join it.
 	 */
 	if (stream->retained == NULL)
 		stream->retained = rf_reassembly_detach(&stream->copy);
@@ -455,7 +459,7 @@ spool_batch(RfStream *stream, const void *batch, uint32 length)
 	stream->stats.spooled_bytes += length;
 }
 
-/* Stores what arrives, until nothing more is here now, or ever. */
+/* Stores arriving rows, until nothing more is here now, or ever. */
 static RfStreamPoll
 spool_coming(RfStream *stream, bool wait)
 {

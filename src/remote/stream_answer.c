@@ -1,7 +1,7 @@
 /*
  * stream_answer.c - processes the data node's answer to a stream's request over libpq: waits for
- * it, compares it with what came over the flow, and, of several nodes, finds the one whose error
- * caused the others.
+ * it, compares it with the rows that came over the flow, and, of several nodes, finds the node
+ * whose error caused the other errors.
  */
 #include "postgres.h"
 
@@ -109,7 +109,7 @@ find_culprit(RfStream *stream)
 	return stream;
 }
 
-/* Is a lack of buffers the reason, and is no other known yet? */
+/* Returns true if a lack of buffers is the reason, and no other reason is known yet. */
 bool
 rf_stream_set_lacks_buffers(RfStream *stream)
 {

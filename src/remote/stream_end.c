@@ -1,5 +1,5 @@
 /*
- * stream_end.c - ends streams: closes their flows, counts what came, and frees them with their
+ * stream_end.c - ends streams: closes their flows, counts their rows, and frees them with their
  * owner, their (sub)transaction, their resource owner or their connection.
  */
 #include "postgres.h"
@@ -29,7 +29,7 @@ rf_stream_check_flow(RfStream *stream)
 	error_context_stack = callback.previous;
 }
 
-/* ---------- what came ---------- */
+/* ---------- counting rows ---------- */
 
 static void
 add_flow_stats(RfFlowHandle *flow, RfStreamStats *stats)
@@ -198,7 +198,7 @@ rf_stream_orphan(RfStream *stream)
 
 /*
  * Runs at the rollback of the (sub)transaction that started the stream. A cursor that was made in
- * an outer one lives on, but what it still has in a receive buffer goes with the flow.
+ * an outer level lives on, but its rows that are still in a receive buffer go with the flow.
  */
 static void
 lose_flow(RfStream *stream)

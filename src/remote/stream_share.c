@@ -3,12 +3,12 @@
  * workers.
  *
  * The leader alone has sessions: it starts the query, waits for the answer, and compares the
- * answer's counts with what all readers took together. Workers have the address of the flow and see
- * data, the end of the stream, whose counts are checked in the flow, or that it broke.
+ * answer's counts with the rows that all readers took together. Workers have the address of the
+ * flow and see data, the end of the stream, whose counts are checked in the flow, or that it broke.
  *
  * With streams from several nodes, each process takes a batch from each in turn, if it has one: so
- * no node's buffers stay full while others' are emptied, and no process sleeps while rows are here.
- * A process that takes from one stream passes on its duty to poll the others (share.h).
+ * no node's buffers stay full while another node's are emptied, and no process sleeps while rows
+ * are here. A process that takes from one stream passes on its duty to poll the rest (share.h).
  *
  * A stream that breaks has a reason that came to the leader by libpq, and the leader raises it when
  * it reads on; that ends the workers. A worker may not return as if all rows had been read
@@ -41,7 +41,7 @@ rf_stream_share(RfStream *stream, RfStreamAddress *address)
 
 	Assert(stream->shared && !stream->in_place && !stream->keep && stream->reader == NULL);
 	address->shared = false;
-	/* what has been stored, or closed, is out of the workers' reach */
+	/* a stream that has been stored, or closed, is out of the workers' reach */
 	if (stream->flow == NULL)
 		elog(ERROR, "the rows of \"%s\" cannot be shared with parallel workers any more",
 			 stream->source);
@@ -136,7 +136,7 @@ wait_for_reason(RfStreamReader *reader, RfFlowReader *broken)
 			 errdetail("The stream ended short."), errhint("The data node's log says why.")));
 }
 
-/* We do not poll the others again soon. */
+/* We do not poll the other streams again soon. */
 static void
 turn_to(RfStreamReader *reader, int place)
 {
@@ -163,7 +163,7 @@ take_from(RfStreamReader *reader, int place)
 		bool		complete;
 
 		turn_to(reader, place);
-		/* What was copied counts if the flow was not closed meanwhile: its checksum comes last. */
+		/* The copy counts if the flow was not closed meanwhile: its checksum comes last. */
 		checksum = buffer.checksum;
 		buffer.checksum = 0;
 		complete = rf_reassembly_add(&reader->copy, &buffer);

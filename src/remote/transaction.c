@@ -4,7 +4,7 @@
  * A session that is used gets one transaction of the same isolation level, in which all scans of a
  * statement, or of the transaction, see one snapshot (statement_snapshot.c, snapshot.c), and a
  * savepoint for every subtransaction in which it is used. Nothing is sent before it is needed.
- * Commit and abort follow the local ones (commit.c has the commit of several nodes). PREPARE
+ * Commit and abort follow the local transaction (commit.c has the commit of several nodes). PREPARE
  * TRANSACTION is refused.
  */
 #include "postgres.h"
@@ -41,7 +41,7 @@ static void abort_savepoints(int level);
 
 static TimestampTz abort_started;
 
-/* ---------- what runs in a session ---------- */
+/* ---------- streams and loads in a session ---------- */
 
 /* The answer to the stream that runs there, if one does. */
 static void
@@ -51,7 +51,7 @@ await_stream(RfSession *session)
 		rf_session_await_input(session);
 }
 
-/* Raises what voided the remote transaction, as far as that is known. */
+/* Raises the error that voided the remote transaction, as far as it is known. */
 __attribute__((noreturn)) static void
 raise_void(RfSession *session)
 {
@@ -188,8 +188,9 @@ rf_session_abort_transaction(RfSession *session)
 }
 
 /*
- * At commit: must the remote transaction commit, too? One that only read may end in any way, unless
- * it is serializable: then its rows are valid only once it has committed.
+ * Returns true if the remote transaction must commit, too, at the local commit. A transaction that
+ * only read may end in any way, unless it is serializable: then its rows are valid only once it has
+ * committed.
  */
 static bool
 must_commit(RfSession *session)
@@ -327,8 +328,9 @@ abort_deadline(RfSession *session, int timeout_ms)
 }
 
 /*
- * The first half of quiesce(), for all sessions before the second of any, so that no node that does
- * not answer keeps others from hearing that they shall stop. level: of those that are concerned.
+ * The first half of quiesce(), for all sessions before the second of any, so that a node that does
+ * not answer does not keep the other nodes from hearing that they shall stop. level: of the
+ * sessions concerned.
  */
 static void
 stop_all(int level)
@@ -374,7 +376,7 @@ stop_senders(RfSession *session)
 		rf_load_lose(session->load);
 }
 
-/* Does something run there? */
+/* Returns true if something runs there. */
 static bool
 is_active(RfSession *session)
 {
@@ -384,8 +386,8 @@ is_active(RfSession *session)
 }
 
 /*
- * Does the abort of this level affect the session? Yes also for an interrupted query outside a
- * remote transaction. Commands of an outer level continue.
+ * Returns true if the abort of this level affects the session. Yes also for an interrupted query
+ * outside a remote transaction. Commands of an outer level continue.
  */
 static bool
 concerns(RfSession *session, int level)
@@ -491,7 +493,7 @@ abort_transactions(void)
 		}
 		else
 		{
-			session->part = RF_PART_NONE;	/* what is still open was not prepared */
+			session->part = RF_PART_NONE;	/* an open transaction was not prepared */
 			strlcpy(sql, "ABORT TRANSACTION", sizeof(sql));
 		}
 		session->aborting = send_abort(session, sql);
@@ -509,6 +511,10 @@ abort_transactions(void)
 	}
 }
 
+/*
+ * Callback of subtransactions: the remote savepoints of this level are released or rolled back, and
+ * its streams end or move up one level.
+ */
 static void
 at_subtransaction_end(SubXactEvent event, SubTransactionId mine, SubTransactionId parent, void *arg)
 {

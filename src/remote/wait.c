@@ -12,7 +12,7 @@
 #include "session.h"
 #include "waiting.h"
 
-/* How long nodes that still work may delay the error of another one. */
+/* How long nodes that still work may delay the error of another node. */
 #define ERROR_PATIENCE_MS	1000
 
 uint32
@@ -209,8 +209,8 @@ rf_session_drain_deadline(RfSession *session, TimestampTz deadline)
 }
 
 /*
- * Runs a command (NULL: it was sent already) and returns its result whatever it is; NULL when there
- * was none in time.
+ * Runs a command (NULL: it was sent already) and returns its result, of any status; NULL when it
+ * did not come in time.
  */
 PGresult *
 rf_session_command_deadline(RfSession *session, const char *sql, TimestampTz deadline)

@@ -23,7 +23,7 @@
 #define RF_WAITING_LOCK		"rdma_fdw_waiting"
 #define RF_LOOK_MS			500
 
-/* Of one process. */
+/* The slot of one process. */
 typedef struct WaiterSlot
 {
 	/* by the process itself, under the lock: */
@@ -37,8 +37,8 @@ typedef struct WaiterSlot
 	pg_atomic_uint64 since;
 
 	/*
-	 * by the process that chose it, under the lock: the wait that is to end, 0 = none; cleared by
-	 * its owner
+	 * by the process that chose it, under the lock: the wait that is to end, or 0; cleared by its
+	 * owner
 	 */
 	pg_atomic_uint64 victim;
 	char		detail[RF_DEADLOCK_DETAIL];
@@ -194,7 +194,7 @@ rf_waiting_check(void)
 			(errcode(ERRCODE_T_R_DEADLOCK_DETECTED),
 			 errmsg("deadlock detected"),
 			 errdetail_internal("%s", detail),
-			 errhint("The view rdma.locks shows who waits for whom.")));
+			 errhint("The view rdma.locks shows which backend waits for which.")));
 }
 
 /* ---------- the processes that look ---------- */
@@ -230,8 +230,8 @@ rf_waiting_databases(Oid **databases, long *look_again_ms)
 		anybody |= since != 0;
 
 		/*
-		 * who waits for its first connection keeps nobody waiting on a node, and has no database
-		 * here yet
+		 * a backend that waits for its first connection keeps nobody waiting on a node, and has no
+		 * database here yet
 		 */
 		if (slot->session_count == 0 || !is_long(since))
 			continue;

@@ -1,8 +1,8 @@
 /*
- * waiting.h - who waits for nodes, so that deadlocks over several nodes are found.
+ * waiting.h - which backends wait for nodes, so that deadlocks over several nodes are found.
  *
- * waiting.c    what backends say of themselves in shared memory
- * deadlock.c   the graph of who waits for whom, and the process that looks for circles in it
+ * waiting.c    the backends' entries in shared memory
+ * deadlock.c   the graph of waits, and the process that looks for circles in it
  */
 #ifndef RF_WAITING_H
 #define RF_WAITING_H
@@ -25,7 +25,7 @@ typedef struct RfWaitingSession
 	Oid			userid;			/* whose mapping it was made with */
 } RfWaitingSession;
 
-/* A copy of what a backend says. */
+/* A copy of a backend's entry. */
 typedef struct RfWaiter
 {
 	int			procno;
@@ -43,8 +43,8 @@ extern void rf_waiting_connected(const RfWaitingSession *session);
 extern void rf_waiting_disconnected(uint64 cluster, int remote_pid);
 
 /*
- * It begins to wait for a node, or goes on with it; what it waited for came, or it gave up. Between
- * the two, whenever it was woken: raises the ERROR if it was chosen to end a deadlock.
+ * It begins to wait for a node, or goes on with it; the answer came, or it gave up. Between the
+ * two, whenever it was woken: raises the ERROR if it was chosen to end a deadlock.
  */
 extern void rf_waiting_begin(void);
 extern void rf_waiting_end(void);

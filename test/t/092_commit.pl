@@ -274,7 +274,7 @@ is($status, 0, 'and the transaction commits');
 ($status, $out, $err) = both('required', 91, 'n1', 'bare');
 like($err, qr/ERROR:  cannot write elsewhere and on server "bare" in one transaction/, 'where that is required nothing is written there');
 ($status, $out, $err) = both('required', 91, 'bare', 'n1');
-like($err, qr/ERROR:  cannot commit on all nodes or none/, 'or not committed');
+like($err, qr/ERROR:  cannot commit on all nodes atomically/, 'or not committed');
 ($status, $out, $err) = both('best_effort', 92, 'bare', 'n1');
 is($err, '', 'and who wants no more gets no warning');
 is($bare->safe_psql('postgres', 'SELECT string_agg(k::text, $$ $$ ORDER BY k) FROM u'), '90 92', 'the rows are those of transactions that committed');

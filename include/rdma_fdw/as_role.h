@@ -3,9 +3,9 @@
  *		Running something with the rights of another role than the caller, and in background
  *		workers.
  *
- * Whose rights count must decide what names mean, too: an operator or a function without a schema
- * is looked up in search_path, which the caller or the owner of a database chooses. Only this file
- * switches users.
+ * The role whose rights count must also decide what names mean: an operator or a function without a
+ * schema is looked up in search_path, which the caller or the owner of a database chooses. Only
+ * this file switches users.
  */
 #ifndef RF_AS_ROLE_H
 #define RF_AS_ROLE_H
@@ -53,8 +53,8 @@ extern uint64 rf_execute_as_owner(const char *table, const char *sql, int count,
 								  Datum *values, const char *nulls);
 
 /*
- * In a background worker that was connected with a database just now: what the settings of that
- * database or of the role must not change.
+ * For a background worker that was just connected with a database: protects the settings that the
+ * database or the role must not change.
  */
 extern void rf_worker_settings(void);
 

@@ -32,8 +32,8 @@ typedef enum RfEncodeResult
 
 /*
  * Encoder for rows of `desc`, whose i-th output column is attribute attmap[i] (1-based) of the
- * slots (attmap NULL: i + 1). `wanted` is what the reader asked for per column; the kinds are
- * chosen from both (raw image, send/receive, text). ERROR for a column that cannot be sent.
+ * slots (attmap NULL: i + 1). `wanted` is the reader's request per column; the kinds are chosen
+ * from both (raw image, send/receive, text). ERROR for a column that cannot be sent.
  */
 extern RfEncoder *rf_encoder_create(TupleDesc desc, int column_count, const AttrNumber *attmap,
 									const RfStreamColumn *wanted, uint32 flags,
@@ -53,9 +53,9 @@ extern int	rf_encoder_add_tuples(RfEncoder *encoder, const HeapTupleHeader *tupl
 
 /*
  * Rows on their way to several encoders (src/batch/rows.c, rows_tuples.c, encode_rows.c): kept
- * once, and each encoder takes those that a list of their numbers selects. Add until it is full,
+ * once, and each encoder takes the rows whose numbers are in its list. Add until it is full,
  * complete, let encoders take, reset. By-reference values live until the reset: copied, or on a few
- * pinned heap pages. Columns are numbered like those of the encoders.
+ * pinned heap pages. Columns are numbered as in the encoders.
  */
 #define RF_ROWS_MAX		4096	/* of one RfRows; a number of a row is a uint16 */
 #define RF_ROWS_PINS	6		/* pages that it pins at most: a backend keeps track of 8 cheaply */
@@ -73,7 +73,8 @@ typedef struct RfRows
 {
 	int			column_count;
 	uint32		size;			/* rows it has room for */
-	uint32		enough;			/* to be divided, when the next one costs more than others */
+	uint32		enough;			/* to be divided, when the next column costs more than the earlier
+								 * ones together */
 	uint32		count;
 	Datum	   *values;			/* row by row; NULL is 0 */
 	bool	   *isnull;			/* all false without has_nulls */
@@ -84,11 +85,11 @@ typedef struct RfRows
 	int			ref_count;		/* columns that are passed by reference */
 	int		   *refs;
 
-	/* Of the variable-length values, for an encoder that takes many rows. */
+	/* Variable-length values, for an encoder that takes many rows. */
 	bool		toasted;		/* some are not plain */
 	uint32		heap_bytes;		/* that one row of them takes of a batch, at most */
 
-	/* Tuples whose values have still to be found (rows_tuples.c): those of the last rows. */
+	/* Tuples whose values have still to be found (rows_tuples.c): the last rows. */
 	struct RfRowsMap *map;		/* NULL: rows come in slots of values */
 	HeapTupleHeader *tuples;
 	uint32		found;			/* rows before them */
@@ -114,7 +115,7 @@ extern void rf_rows_add(RfRows *rows, TupleTableSlot *slot);
 extern void rf_rows_complete(RfRows *rows);
 
 /*
- * The rows' numbers by destination, in their order: those of destination d are counts[d] from
+ * The rows' numbers by destination, in their order: destination d has counts[d] numbers from
  * numbers[starts[d]] on. Row i goes to places[i], which is below `destinations`.
  */
 extern void rf_rows_divide(const uint16 *places, uint32 count, int destinations, uint16 *numbers,
@@ -169,11 +170,11 @@ typedef struct RfPageTuples
 	int			count;
 } RfPageTuples;
 
-/* Where a page's tuples lie, from what the reader needs of the first one on; bytes. */
+/* The extent of a page's tuples, from the first byte that the reader needs; bytes. */
 typedef struct RfTupleExtent
 {
 	const char *start;
-	uint32		box;			/* of all with what lies between them */
+	uint32		box;			/* of all with the bytes between them */
 	uint32		packed;			/* of all one behind the other */
 	int			fragments;		/* in the order given, how many do not touch the one before; at
 								 * least as many as RfTupleFragments has */
@@ -210,23 +211,23 @@ typedef struct RfTupleFragments
 } RfTupleFragments;
 
 /*
- * Tuples of one length at equal distances, for a device that leaves out what lies between what
- * counts of them.
+ * Tuples of one length at equal distances, for a device that leaves out the bytes between the
+ * wanted parts.
  */
 typedef struct RfTupleStride
 {
-	const char *start;			/* of what counts of the first by address */
+	const char *start;			/* of the wanted part of the first tuple by address */
 	uint16		element;		/* bytes of each that count */
 	uint16		stride;			/* from one to the next */
 } RfTupleStride;
 
 /*
- * False: `buffer`, 8-aligned, is too small for pages. `entries`: of a work request, for what of the
- * batch stays on its pages and what does not; 0: all is copied.
+ * False: `buffer`, 8-aligned, is too small for pages. `entries`: of a work request, for the parts
+ * of the batch that stay on their pages and the parts that do not; 0 copies everything.
  */
 extern bool rf_tuples_begin(RfTupleWriter *writer, void *buffer, uint32 capacity, int entries);
-extern bool rf_tuples_has_room(const RfTupleWriter *writer);	/* for one page more, whatever it
-																 * holds */
+extern bool rf_tuples_has_room(const RfTupleWriter *writer);	/* for one page more, with any
+																 * contents */
 
 /* For one page's tuples, at least one; false: a value that is wanted is not within its tuple. */
 extern bool rf_tuples_measure(const RfTupleWriter *writer, const RfPageTuples *set,
@@ -238,16 +239,19 @@ extern void rf_tuples_fragments(const RfPageTuples *set, RfTupleFragments *fragm
 extern int	rf_tuples_entries(const RfTupleWriter *writer);
 
 /*
- * Measured tuples with what lies between them (box) or not. There is room. `direct`: the box stays
- * where it is; returns the bytes in front of it that then travel along. gather: the fragments stay;
- * so many entries are left.
+ * Adds measured tuples with the bytes between them (box) or without. There is room. `direct`: the
+ * box stays where it is; returns the bytes in front of it that then travel along. gather: the
+ * fragments stay; so many entries are left.
  */
 extern uint32 rf_tuples_add(RfTupleWriter *writer, const RfPageTuples *set,
 							const RfTupleExtent *extent, bool box, bool direct);
 extern void rf_tuples_gather(RfTupleWriter *writer, const RfPageTuples *set,
 							 const RfTupleFragments *fragments);
 
-/* Are they so regular? Then they may be added as one strided part, as gathered ones are. */
+/*
+ * Returns true if the tuples are regular. Then they may be added as one strided part, as gathered
+ * ones are.
+ */
 extern bool rf_tuples_regular(const RfPageTuples *set, RfTupleStride *stride);
 extern void rf_tuples_stride(RfTupleWriter *writer, const RfPageTuples *set,
 							 const RfTupleStride *stride);
@@ -262,10 +266,10 @@ extern uint32 rf_tuples_add_page(RfTupleWriter *writer, Page page, int rows,
 extern uint32 rf_tuples_rows(const RfTupleWriter *writer);
 extern uint32 rf_tuples_finish(RfTupleWriter *writer);	/* bytes, wherever they are */
 
-/* Of the finished batch; returns how many, 0: it lies in the buffer. */
+/* Returns the number of parts of the finished batch; 0 if it lies in the buffer. */
 extern int	rf_tuples_parts(const RfTupleWriter *writer, const RfTuplePart **parts);
 
-/* Is this one of the reg* types, whose values are OIDs of objects and print as their names? */
+/* Returns true for a reg* type, whose values are OIDs of objects and print as their names. */
 extern bool rf_type_names_objects(Oid type);
 
 /* Settings that only some types' text depends on, and that are expensive to change. */
@@ -274,22 +278,21 @@ extern bool rf_type_names_objects(Oid type);
 #define RF_TEXT_ALL		(RF_TEXT_NAMES | RF_TEXT_MONEY)
 
 /*
- * Which of them the text of a type's values depends on, whatever the type consists of. Looks at the
- * catalog: ask once per column.
+ * Returns the settings (RF_TEXT_*) on which the text of a type's values depends, for any
+ * composition of the type. Looks at the catalog: ask once per column.
  */
 extern int	rf_text_depends(Oid type);
 extern int	rf_row_text_depends(TupleDesc desc);	/* of its columns together */
 
 /*
  * Settings under which text means the same in every session, written or read; undo with
- * AtEOXact_GUC(true, what it returned). `depends`: of RF_TEXT_*, what the text depends on; the rest
- * is set whenever it differs. Text to be read has its names qualified and never needs
- * RF_TEXT_NAMES.
+ * AtEOXact_GUC(true, the result). `depends`: the RF_TEXT_* on which the text depends; the rest is
+ * set whenever it differs. Text to be read has its names qualified and never needs RF_TEXT_NAMES.
  */
 extern int	rf_neutral_settings(int depends);
 
 /*
- * What the reader asks for: fill the stream request's column from a local type. trusted: as in
+ * The reader's request: fills the stream request's column from a local type. trusted: as in
  * rf_decoder_create.
  */
 extern void rf_column_wanted(Oid type, int32 typmod, bool trusted, RfStreamColumn *wanted);

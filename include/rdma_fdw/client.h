@@ -11,7 +11,7 @@
 #include "base/error.h"
 #include "rdma_fdw/wire.h"
 
-/* May an engine connect to this address? */
+/* Returns true if an engine may connect to this address. */
 struct sockaddr;
 typedef bool (*RfAddressFilter) (const struct sockaddr *address, size_t length);
 
@@ -31,7 +31,7 @@ extern void rf_engine_wake_main(void);
  */
 extern int	rf_peer_wait(const RfNodeId *node, bool producer_side);
 
-/* SQLSTATE of the error when there is none: a failed connection, or no attempt at all. */
+/* SQLSTATE of the error when there is no connection: the attempt failed, or nobody tried. */
 extern int	rf_peer_missing_sqlstate(const RfNodeId *node);
 
 /*
@@ -45,7 +45,7 @@ extern int	rf_peer_connect(const char *host, const RfHelloReply *hello, RfAddres
 							bool *spent, RfError *error);
 
 /*
- * Of so many places in shared memory, those that the current role may have (rdma_fdw.role_share).
+ * The current role's share of `total` places in shared memory (rdma_fdw.role_share).
  */
 extern uint32 rf_role_limit(uint32 total);
 

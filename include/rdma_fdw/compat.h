@@ -1,11 +1,11 @@
 /*
  * compat.h
- *		One spelling for what differs between PostgreSQL 15, 16, 17 and 18.
+ * 	One spelling for the differences between PostgreSQL 15, 16, 17 and 18.
  *
- * Every entry says which release changed what.  Nothing here changes behaviour: a file that
+ * Every entry names the release that made the change. Nothing here changes behaviour: a file that
  * includes this header is written for the newest interface, and older servers are adapted to it.
- * Files that must compile without PostgreSQL headers (provider/, the plain-C part of engine/,
- * flow/ and batch/) do not include it.
+ * Files that must compile without PostgreSQL headers (provider/, the plain-C part of engine/, flow/
+ * and batch/) do not include it.
  */
 #ifndef RDMA_FDW_COMPAT_H
 #define RDMA_FDW_COMPAT_H
@@ -68,7 +68,8 @@ rf_restrict_search_path(void)
 }
 
 /*
- * A type's name and modifier from text; an ERROR if it is none. 16 added the place for soft errors.
+ * A type's name and modifier from text; an ERROR if it is not a type. 16 added the place for soft
+ * errors.
  */
 static inline void
 rf_parse_type(const char *text, Oid *type, int32 *modifier)
@@ -89,8 +90,8 @@ rf_rel_userid(RelOptInfo *baserel)
 
 /*
  * And for a relation that rows are written to: 16 moved the user from the range table entry to
- * RTEPermissionInfo.  15 finds it by range table index; a partition that rows are routed to has
- * none and takes its root's.  0 there means "whoever runs the query".
+ * RTEPermissionInfo. 15 finds it by range table index; a partition that rows are routed to has no
+ * such entry and takes its root's. 0 there means "the user of the query".
  */
 static inline Oid
 rf_modify_userid(ResultRelInfo *rel, EState *estate)
@@ -123,8 +124,8 @@ rf_planned_userid(PlannerInfo *root, RangeTblEntry *rte)
  * 17 added fdw_restrictinfo (only join paths use it), 18 added disabled_nodes (0: nothing in the
  * path is disabled by an enable_* setting).
  *
- * Only the leader of a parallel query may talk to a data node, so no path is parallel-safe but
- * those that rf_add_partial_path makes of these.
+ * Only the leader of a parallel query may talk to a data node, so only paths that
+ * rf_add_partial_path makes of these are parallel-safe.
  */
 static inline ForeignPath *
 rf_leader_only(ForeignPath *path)
@@ -246,7 +247,7 @@ rf_cost_sort(Path *path, PlannerInfo *root, List *pathkeys, Cost input_cost, dou
 #endif
 }
 
-/* 18 speaks of what a comparison means instead of btree's strategy numbers. */
+/* 18 uses the meaning of a comparison instead of btree's strategy numbers. */
 #if PG_VERSION_NUM >= 180000
 #define RF_SORT_ASCENDING	COMPARE_LT
 #else

@@ -39,8 +39,8 @@ rf_parallel_divisor(int workers)
 /*
  * The servers named by option "nodes", in the order of the numbers that are on record:
  * rf_bucket_place gives a row's place in this list. NIL: an ordinary server. ERROR when the option
- * names others than the record, or one of them does not exist, belongs to another wrapper, or has
- * nodes itself.
+ * names different servers than the record, or one of them does not exist, belongs to another
+ * wrapper, or has nodes itself.
  */
 extern List *rf_server_nodes(ForeignServer *server);	/* OidList */
 
@@ -54,7 +54,10 @@ typedef struct RfBuckets
 	uint16	   *places;			/* of each bucket's node */
 } RfBuckets;
 
-/* Of a server with nodes, in the current memory context; NULL: an ordinary server. */
+/*
+ * Returns the buckets of a server with nodes, in the current memory context; NULL: an ordinary
+ * server.
+ */
 extern RfBuckets *rf_server_buckets(ForeignServer *server);
 
 static inline int
@@ -73,14 +76,14 @@ struct RfSession;
 
 /*
  * rf_statement_session for a statement on a server with nodes (or, without them, on that itself).
- * The ERROR of a node that cannot be reached says what it has, and what to do.
+ * The ERROR of a node that cannot be reached says which tables it has, and the remedy.
  */
 extern struct RfSession *rf_node_session(uint64 statement, UserMapping *user, Oid serverid);
 
 /*
- * The caller's user mapping for a node, or one that is to become a node, of a server with nodes.
- * ERROR if the server's owner may not use it, as for a table on it. Whatever connects to a node by
- * its name asks here.
+ * The caller's user mapping for a node, or a future node, of a server with nodes. ERROR if the
+ * server's owner may not use it, as for a table on it. Every connection to a node by its name asks
+ * here.
  */
 extern UserMapping *rf_node_mapping(ForeignServer *server, const char *node);
 
@@ -122,8 +125,8 @@ extern RfDistribution *rf_table_distribution(Oid foreigntableid);
 typedef struct RfRoute RfRoute;
 
 /*
- * Can rows be routed by values of this type, with the same result on every node? Not when it has no
- * extended hash function or hashes OIDs (enumerations, reg*).
+ * Returns true if rows can be routed by values of this type, with the same result on every node.
+ * Not when it has no extended hash function or hashes OIDs (enumerations, reg*).
  */
 extern bool rf_route_type(Oid type);
 
@@ -145,7 +148,8 @@ extern uint64 rf_route_hash(RfRoute *route, const Datum *values, const bool *isn
 extern void rf_route_hash_rows(RfRoute *route, const AttrNumber *keys, const struct RfRows *rows,
 							   uint64 *hashes, MemoryContext scratch);
 
-/* ---------------------------------------------------------------------------------------------
+/*
+ * ---------------------------------------------------------------------------------------------
  * A data node's side (spec.c, node_*.c): SQL functions rdma.exchange_*, and rdma.exchange
  * ---------------------------------------------------------------------------------------------
  *
@@ -156,11 +160,12 @@ extern void rf_route_hash_rows(RfRoute *route, const AttrNumber *keys, const str
  *		bigint, ...)
  *
  * and is, on every node, producer and consumer at once: it runs the inner query, sends its rows to
- * the nodes they belong to and returns those that belong to this one, its own and others'.
+ * the nodes they belong to and returns its own part, from its own rows and from the rows of other
+ * nodes.
  *
  * A node that only receives rows may be given an empty query: it does not have the tables.
  *
- *		number		which of the statement's exchanges, from 1. One inside another one's query has a
+ *		number		which of the statement's exchanges, from 1. An exchange inside another has a
  *					lower
  *					number than that
  *		kind		repartition: by hash of the keys; replicate: all rows to all nodes
@@ -168,7 +173,7 @@ extern void rf_route_hash_rows(RfRoute *route, const AttrNumber *keys, const str
  *		rows		estimated, that come out on one node; distinct: the same for the values of each
  *					column
  *					(-1 or missing: unknown)
- *		map			numbers of nodes, from 0: a row goes to the one at hash % their count; without
+ *		map			numbers of nodes, from 0: a row goes to the node at hash % their count; without
  *					it, to hash %
  *					nodes
  *		heavy		spread:HASH,... or broadcast:HASH,...: rows whose key has one of these hashes
@@ -218,14 +223,14 @@ extern void rf_moves_shmem_request(void);
 extern void rf_moves_shmem_startup(void);
 
 /*
- * May this node's engine connect to the address at a coordinator's request? rdma_fdw.exchange_hosts
- * decides (hosts.c). Looks up the host names in it.
+ * Returns true if this node's engine may connect to the address at a coordinator's request.
+ * rdma_fdw.exchange_hosts decides (hosts.c). Looks up the host names in it.
  */
 struct sockaddr;
 extern bool rf_exchange_host_allowed(const struct sockaddr *address, size_t length);
 extern bool rf_check_exchange_hosts(char **newval, void **extra, GucSource source);
 
-/* ---------- what probing an index costs (node_probe.c) ---------- */
+/* ---------- the cost of probing an index (node_probe.c) ---------- */
 
 struct PlannerInfo;
 
@@ -272,13 +277,13 @@ extern void rf_exchange_form(struct RfSession *const *sessions, int count,
 							 const RfExchangeSpec *specs, int spec_count, uint64 statement);
 
 /*
- * Connects the engines of all pairs of these nodes, also those that are known to be connected.
+ * Connects the engines of all pairs of these nodes, also of pairs that are known to be connected.
  * Tries again when an attempt vanishes. ERROR when a pair cannot be connected.
  */
 extern void rf_exchange_connect_nodes(struct RfSession *const *sessions, int count);
 
 /*
- * Called before the n-th attempt to get buffers, while holding none: waits for a while and until no
+ * Called before the n-th attempt to get buffers, while holding no buffers: waits for a while and until no
  * other statement of this server is attempting. The turn ends when all nodes have their buffers, or
  * with the transaction.
  */

@@ -22,7 +22,7 @@ typedef struct RfBuffer
 	uint32_t	flags;			/* RF_SLOT_FIRST, RF_SLOT_LAST */
 	uint64_t	sequence;
 	uint32_t	offset;			/* consumer: bytes of the batch that came before these */
-	uint32_t	checksum;		/* consumer, LAST: of the whole batch; 0 = none */
+	uint32_t	checksum;		/* consumer, LAST: of the whole batch; 0 if unknown */
 } RfBuffer;
 
 typedef enum RfFlowPoll
@@ -45,8 +45,8 @@ extern void rf_flow_address(RfFlowHandle *flow, uint32_t *index, uint64_t *key);
 /*
  * Consumer, before anybody knows the address: unless a producer opens the flow within that time the
  * engine takes the entry back, even if this backend is idle. Then everything that would use the
- * flow is an ERROR, but closing it. For flows that are opened at once or never; what waits for a
- * producer's first rows may wait for ever.
+ * flow is an ERROR, but closing it. For flows that are opened at once or never; a flow that waits
+ * for a producer's first rows may wait for ever.
  */
 extern void rf_flow_lend_for(RfFlowHandle *flow, int seconds);
 
@@ -89,7 +89,7 @@ extern bool rf_flow_prepare_wait(RfFlowHandle *flow);
 
 /*
  * Sleep until the flow may have something new, `socket`, whose `wait` is given (NULL: no socket),
- * is readable, or timeout_ms passed (-1: none). Returns the WL_* events. Services interrupts.
+ * is readable, or timeout_ms passed (-1: no limit). Returns the WL_* events. Services interrupts.
  */
 extern int	rf_flow_wait(RfFlowHandle *flow, RfSocketWait *wait, int socket, long timeout_ms);
 
@@ -160,9 +160,8 @@ extern bool rf_flow_finish(RfFlowHandle *flow);
 /*
  * The same in steps that never wait, for a producer of several flows (group.h), each with as many
  * slots as its consumer has. rf_flow_open_begin is followed by rf_flow_opened until that is true;
- * rf_flow_finish_begin needs what rf_flow_try_acquire gives, and is followed by rf_flow_finished
- * until that is not RF_ACQUIRE_FULL.
- * All but the first raise the flow's error.
+ * rf_flow_finish_begin needs a slot from rf_flow_try_acquire, and is followed by rf_flow_finished
+ * until that is not RF_ACQUIRE_FULL. All but the first raise the flow's error.
  */
 typedef enum RfAcquire
 {
@@ -207,8 +206,8 @@ extern int	rf_flow_wait_any(const RfFlowSleep *sleeps, int count, int socket, lo
 extern void rf_flow_close(RfFlowHandle *flow);
 
 /*
- * Map the memory of the flow's buffers (segment.h). False: it has none, or none any more. ERROR
- * when their engine has ended.
+ * Map the memory of the flow's buffers (segment.h). Returns false if it has no memory, or no
+ * longer. ERROR when their engine has ended.
  */
 extern bool rf_flow_attach_memory(const RfFlow *flow);
 
@@ -217,7 +216,8 @@ extern void rf_flow_require_engine(uint32_t epoch);
 extern const RfFlow *rf_flow_entry(RfFlowHandle *flow); /* for counters */
 
 /*
- * Producer: show in rdma.stat_flows how regions were moved; the counts so far, not what came since.
+ * Producer: show in rdma.stat_flows how regions were moved; the total counts so far, not the
+ * increase.
  */
 extern void rf_flow_show_regions(RfFlowHandle *flow, const RfRegionCounts *counts);
 

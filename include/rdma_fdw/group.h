@@ -4,7 +4,7 @@
  *
  * A group is made of pair flows (flow.h), one per producer and consumer; each pair has its own
  * buffers at both ends, so memory is bounded by pairs x slot_count x slot_size, and a consumer that
- * does not read stops only what is meant for it. A member is one backend; the same backend may be a
+ * does not read stops only its own batches. A member is one backend; the same backend may be a
  * producer and a consumer, and members may share a node (whose engine must then be connected to
  * itself).
  *
@@ -13,7 +13,7 @@
  *                 can take
  *   repartition   the producer names the consumer of each batch
  *   replicate     every consumer gets every batch, all in the same order; a batch is seen by all
- *                 consumers or by none
+ *                 consumers or not at all
  *
  * Forming a group. The coordinator makes a description (rf_group_desc_init), every consumer listens
  * and fills in its addresses (rf_group_listen), the answers are merged (rf_group_desc_merge), and
@@ -21,27 +21,29 @@
  * (rf_group_begin). The engines of all pairs of nodes must be connected before (rf_group_greet,
  * rdma.hello, rf_group_connect).
  *
- * Replicate. The first consumer decides the order: what has arrived at every consumer is appended
- * to the order log, a batch of each producer in turn, and the log goes to the others. They report
- * to it what has arrived. A slot is given to the caller only when it is in the log; so
+ * Replicate. The first consumer decides the order: batches that have arrived at every consumer are
+ * appended to the order log, a batch of each producer in turn, and the log goes to the other
+ * consumers. They report to it which batches have arrived. A slot is given to the caller only when
+ * it is in the log; so
  *   - all see one order, the log, which has one writer and comes over one flow;
- *   - who sees a slot knows that all have it in their own memory: from then on only the end of a
- *     whole member keeps it from being seen, and that is an error at all members (a producer sees
- *     STOP or a lost connection and gives up its other pairs, consumers see an end without an
- *     end-of-stream);
- *   - nothing waits for a producer that is silent, and none can hold up what another has sent.
+ *   - a consumer that sees a slot knows that all have it in their own memory: from then on only the
+ *     end of a whole member keeps it from being seen, and that is an error at all members (a
+ *     producer sees STOP or a lost connection and gives up its other pairs, consumers see an end
+ *     without an end-of-stream);
+ *   - nothing waits for a producer that is silent, and no producer can hold up a batch that
+ *     another has sent.
  * A batch lies once for all consumers where their flows can send from one memory (shmem/value.h,
  * rf_value_common), else it is copied into a slot of each.
- * The log's pace is that of the slowest consumer, as is that of the producers, since the buffers of
+ * The log moves at the pace of the slowest consumer, as do the producers, since the buffers of
  * all pairs must take each batch. The decision lies with a consumer and not with the producers
  * because these compute their next batch for as long as it takes, while consumers wait.
  *
  * Ending. Each pair ends with counts that its consumer checks; a consumer's end is the end of all
  * its pairs. A consumer that wants no more says so (rf_group_stop): producers get
  * RF_ACQUIRE_STOPPED. In repartition that is meant for this consumer alone; in gather and balance
- * for all. One that replicates reads on without giving anything out, for the others need it, until
- * the end or until all of them have stopped. Whoever ends in another way than by an end, a stop or
- * a leave makes an error at those it is paired with.
+ * for all. A replicating one reads on without giving anything out, since the other consumers need
+ * it, until the end or until all of them have stopped. A member that ends without end, stop or
+ * leave causes an error at its peers.
  *
  * Plain C parts: shmem/group_desc.h and shmem/group_order.h.
  */
@@ -60,8 +62,8 @@
 
 /*
  * A member. It lives in the memory context it was made in. Its flows belong to the resource owner
- * that was current then and are closed with it; on abort the other members get errors. One that
- * could not be made has closed what it had, whatever the owner: it may outlive the error.
+ * that was current then and are closed with it; on abort the other members get errors. A member
+ * that could not be made has closed its flows, for any owner: it may outlive the error.
  */
 typedef struct RfGroup RfGroup;
 
@@ -92,9 +94,9 @@ extern int	rf_group_connect(const char *host, const void *hello, size_t length,
 
 /*
  * Consumer: listen for all producers; fills in the consumer's addresses in *desc. A backend that is
- * also producer `own` (RF_GROUP_ANY: it is none) needs no flow for what it has for itself: that
- * pair's address stays unknown, and the caller hands rows over by itself. Not in
- * RF_GROUP_REPLICATE, whose order is made of what arrives.
+ * also producer `own` (RF_GROUP_ANY: it is not a producer) needs no flow for its rows to itself:
+ * that pair's address stays unknown, and the caller hands rows over by itself. Not in
+ * RF_GROUP_REPLICATE, whose order consists of arrivals.
  */
 extern RfGroup *rf_group_listen(RfGroupDesc *desc, uint32_t consumer, int own);
 
@@ -112,8 +114,8 @@ extern void rf_group_require_lent(RfGroup *group);
 extern void rf_group_begin(RfGroup *group, RfGroupDesc *desc);
 
 /*
- * Producer: open all pairs at once and wait for all, but for the one with consumer `own`, which is
- * this backend, too (RF_GROUP_ANY: none is). ERROR when one fails.
+ * Producer: open all pairs at once and wait for all, but for the pair with consumer `own`, which is
+ * this backend, too (RF_GROUP_ANY: no such consumer). ERROR when one fails.
  */
 extern RfGroup *rf_group_open(RfGroupDesc *desc, uint32_t producer, int own);
 
@@ -154,7 +156,7 @@ extern void rf_group_stop(RfGroup *group);
 
 /*
  * Producer: a buffer for the next part of a batch. repartition: towards `consumer`; a batch for
- * each may be under way. The others: RF_GROUP_ANY. Asking again before submitting gives the same
+ * each may be under way. Other kinds: RF_GROUP_ANY. Asking again before submitting gives the same
  * one. RF_ACQUIRE_STOPPED: this consumer (repartition) or all consumers have stopped.
  */
 extern RfAcquire rf_group_try_acquire(RfGroup *group, int consumer, RfGroupBuffer *buffer);
@@ -186,18 +188,19 @@ extern void rf_group_common_next(RfGroup *group);
 
 /*
  * Producer: end all streams, and say again until all consumers have acknowledged it.
- * RF_ACQUIRE_FULL: not yet; RF_ACQUIRE_STOPPED: none did, all stopped. Never waits.
+ * RF_ACQUIRE_FULL: not yet; RF_ACQUIRE_STOPPED: all consumers stopped without acknowledging. Never
+ * waits.
  */
 extern RfAcquire rf_group_try_finish(RfGroup *group);
 
 /*
  * Sleep until a poll, an acquire that was refused or a finish under way of one of the groups may
- * succeed, `socket` (PGINVALID_SOCKET: none) is readable or timeout_ms passed (-1: none): one latch
- * for all. Returns WL_* events. Services interrupts.
+ * succeed, `socket` (PGINVALID_SOCKET: no socket) is readable or timeout_ms passed (-1: no limit):
+ * one latch for all. Returns WL_* events. Services interrupts.
  */
 extern int	rf_groups_wait(RfGroup *const *groups, int count, int socket, long timeout_ms);
 
-/* The same, also for a flow of no group (NULL: none). */
+/* The same, also for a flow outside the groups (may be NULL). */
 extern int	rf_groups_wait_also(RfGroup *const *groups, int count, const RfFlowSleep *also,
 								int socket, long timeout_ms);
 

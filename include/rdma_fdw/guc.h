@@ -1,5 +1,5 @@
 /*
- * guc.h - the settings and what their values mean. src/guc.c has descriptions and units,
+ * guc.h - the settings and the meaning of their values. src/guc.c has descriptions and units,
  * docs/sql-reference.md lists them. Plain C.
  */
 #ifndef RF_GUC_H
@@ -48,7 +48,7 @@ extern int	rf_receive_pool;	/* RF_RECEIVE_POOL_* */
 extern int	rf_inline_limit;	/* kB */
 extern int	rf_buffer_wait;		/* ms */
 extern int	rf_cores;			/* rdma_fdw.cores, shared by nodes of a statement on this machine;
-								 * 0: what it has */
+								 * 0: all of the machine */
 extern int	rf_kept_memory;		/* kB, rdma_fdw.kept_memory; 0: as the C library has it */
 extern int	rf_exchange_wait;	/* ms: for buffers on all nodes */
 extern char *rf_as_owner_of;	/* rdma.stream and rdma.store act as the owner of this relation */
@@ -62,7 +62,7 @@ extern int	rf_commit_mode;		/* RfCommitMode */
 extern int	rf_snapshot_mode;	/* RfSnapshotMode */
 extern bool rf_allow_snapshot_isolation;	/* of SERIALIZABLE transactions that use several nodes */
 extern bool rf_propagate_ddl;
-extern bool rf_resolve;			/* reload: the resolver finishes what transactions left */
+extern bool rf_resolve;			/* reload: the resolver finishes the parts that transactions left */
 extern char *rf_application_name;
 extern int	rf_disabled;		/* rdma_fdw.disable: RfTechnique bits, see rf_is_disabled */
 extern int	rf_push_down;		/* RfPushDown */
@@ -93,7 +93,7 @@ typedef enum RfSnapshotMode
  */
 typedef enum RfCommitMode
 {
-	RF_COMMIT_ATOMIC,			/* on all or on none, where all nodes can prepare transactions */
+	RF_COMMIT_ATOMIC,			/* on all or not at all, where all nodes can prepare transactions */
 	RF_COMMIT_REQUIRED,			/* the same, and an error where one cannot */
 	RF_COMMIT_BEST_EFFORT		/* each commits for itself */
 } RfCommitMode;
@@ -122,7 +122,7 @@ typedef enum RfPollingMode
 /* The ways of the rows of a heap page. */
 typedef enum RfRegionMode
 {
-	RF_REGION_AUTO = 0,			/* whatever costs least */
+	RF_REGION_AUTO = 0,			/* the cheapest way */
 	RF_REGION_COPY,
 	RF_REGION_GATHER,
 	RF_REGION_BOX,
@@ -142,14 +142,14 @@ typedef enum RfStrategy
 } RfStrategy;
 
 /*
- * How much of a query the data nodes are asked to do.  Each value sends what the one before sends,
- * and more.  The planner looks at it, so plans that are kept keep theirs.
+ * How much of a query the data nodes are asked to do. Each value sends the same as the value before
+ * it, and more. The planner looks at it, so plans that are kept keep theirs.
  */
 typedef enum RfPushDown
 {
 	RF_PUSH_DOWN_NONE,			/* columns of single tables */
 	RF_PUSH_DOWN_SCANS,			/* and conditions on them */
-	RF_PUSH_DOWN_ALL			/* and whatever several tables or rows are needed for */
+	RF_PUSH_DOWN_ALL			/* and all operations that need several tables or rows */
 } RfPushDown;
 
 /*

@@ -1,21 +1,19 @@
 /*
- * provider.h - what the engine asks of a transport.
+ * provider.h - the interface of a transport to the engine.
  *
  * A provider moves bytes between registered memory of two engines and tells about it by
  * completions. It knows nothing of flows, batches or SQL. Every provider keeps the same contract,
  * so that everything above this line runs unchanged over verbs, over the software providers and
  * over the simulated one of the unit tests:
  *
- *  - posting never blocks and never fails: whatever goes wrong arrives as a completion with a
- *  status;
+ *  - posting never blocks and never fails: every failure arrives as a completion with a status;
  *  - a queue pair executes its work requests in order; nothing is promised between queue pairs;
  *  - a WRITE_IMM is announced to the remote completion queue after all bytes of it, and of every
- *  earlier work
- *    request of the same queue pair, are visible there; polling the payload itself proves nothing;
+ *    earlier work request of the same queue pair, are visible there; polling the payload itself
+ *    proves nothing;
  *  - unsignaled work requests complete silently unless they fail; a signaled completion covers all
- *  earlier ones
- *    of its queue pair; a failed work request always completes, and everything behind it is
- *    FLUSHED;
+ *    earlier work requests of its queue pair; a failed work request always completes, and
+ *    everything behind it is FLUSHED;
  *  - the provider keeps receives posted for immediates itself;
  *  - a completion's memory may be reused by the caller as soon as the completion was polled.
  *
@@ -41,7 +39,7 @@
 #define RF_MAX_MESSAGE		(8u << 20)	/* bytes in one work request, at most */
 #define RF_MAX_STRIDE		UINT16_MAX	/* bytes from one element of a strided entry to the next,
 										 * at most */
-#define RF_QP_BLOB_SIZE		128 /* what two queue pairs exchange to connect */
+#define RF_QP_BLOB_SIZE		128 /* data that two queue pairs exchange to connect */
 
 typedef struct RfDevice RfDevice;	/* an opened device, or the software provider's state */
 typedef struct RfDomain RfDomain;	/* protection domain: one per peer */
@@ -91,7 +89,7 @@ typedef struct RfDeviceCaps
 	bool		thread_domains; /* a doorbell of its own per lane */
 	bool		needs_socket;	/* qp_connect wants a connected stream socket */
 	int			max_strided;	/* strided entries that one queue pair may have out: RF_MAX_SGE or
-								 * more; 0 = there are none here */
+								 * more; 0 if the device has no strided entries */
 } RfDeviceCaps;
 
 typedef enum RfWrOpcode
@@ -102,11 +100,11 @@ typedef enum RfWrOpcode
 
 	/*
 	 * If the 8 bytes at remote_addr are `compare`, make them `swap`, in one step towards all other
-	 * work of this kind that goes through the same device; what they were is in sge[0] when the
+	 * work of this kind that goes through the same device; their old value is in sge[0] when the
 	 * completion is polled (one entry of 8 bytes; silent at the target, like WRITE). remote_addr
 	 * is a multiple of 8, else RF_WC_LOCAL. Only where RfDeviceCaps.atomics, else the same. Over
-	 * shared memory it is atomic towards processors too, over TCP towards what runs in the
-	 * target's completion queue only, and devices promise no more than the first.
+	 * shared memory it is atomic towards processors too, over TCP only towards operations in the
+	 * target's completion queue, and devices promise no more than the first.
 	 */
 	RF_WR_COMPARE_SWAP
 } RfWrOpcode;
@@ -120,9 +118,9 @@ typedef struct RfSge
 
 /*
  * An entry that is no run of bytes but elements of equal size, equally far apart: the device leaves
- * the gaps out (D-RDMA, section 3.1; an interleaved key of an mlx5 device). The entry's addr is
- * that of the first element, its length that of all elements together. What lies in the gaps need
- * not be readable by anybody but has to belong to the same region.
+ * the gaps out (D-RDMA, section 3.1; an interleaved key of an mlx5 device). The entry's addr is the
+ * first element's, its length the sum of all elements. The gaps need not be readable by anybody but
+ * have to belong to the same region.
  */
 typedef struct RfStrided
 {
@@ -145,8 +143,8 @@ typedef struct RfWr
 	const RfSge *sge;
 
 	/*
-	 * Of a WRITE or WRITE_IMM, entries that are strided. No more of them, in all requests of the
-	 * queue pair whose completion was not polled, than RfDeviceCaps.max_strided, else RF_WC_LOCAL.
+	 * Strided entries of a WRITE or WRITE_IMM. No more of them, in all requests of the queue pair
+	 * whose completion was not polled, than RfDeviceCaps.max_strided, else RF_WC_LOCAL.
 	 */
 	int			num_strided;
 	const RfStrided *strided;
@@ -164,7 +162,7 @@ rf_strided_extent(const RfSge *sge, const RfStrided *strided)
 	return (uint64_t) (sge->length / strided->element - 1) * strided->stride + strided->element;
 }
 
-/* Are the strided entries what the contract says, whatever the device can do? */
+/* Returns true if the strided entries obey the contract, for any capability of the device. */
 static inline bool
 rf_strided_valid(const RfWr *wr)
 {
@@ -207,7 +205,7 @@ typedef enum RfWcOpcode
 typedef struct RfWc
 {
 	uint64_t	wr_id;			/* RF_WC_WRITE only */
-	void	   *qp_context;		/* what qp_create was given */
+	void	   *qp_context;		/* the context given to qp_create */
 	RfWcStatus	status;
 	RfWcOpcode	opcode;
 	uint32_t	imm;			/* RF_WC_RECV_IMM only */
@@ -243,19 +241,19 @@ typedef struct RfProvider
 	/*
 	 * A domain whose queue pairs do without the device, over the software transport: for a peer
 	 * that the device does not reach. Its queue pairs need sockets, and have neither strided
-	 * entries nor compare-and-swaps that are atomic towards the device's. NULL: there is none
-	 * beside this provider.
+	 * entries nor compare-and-swaps that are atomic towards the device's. Returns NULL if there is
+	 * no fallback beside this provider.
 	 */
 	RfDomain   *(*domain_fallback) (RfDevice *device, RfError *error);
 	void		(*domain_destroy) (RfDomain *domain);	/* after its queue pairs and regions */
 
 	/*
-	 * After all queue pairs of the domain are destroyed: can their peers still write into what its
-	 * regions were? Where a device or this process carries the writes out, never. Where the peer
-	 * does (shared memory), until the peer has noticed the end, or is dead: one that was stopped
-	 * in the middle of a copy finishes it whenever it goes on. True for good once it is true.
-	 * Memory that is not quiet belongs to that peer and must be lent to nobody else. Does not
-	 * block; ask again.
+	 * After all queue pairs of the domain are destroyed: returns true if their peers can no longer
+	 * write into the memory of its regions. Where a device or this process carries the writes out,
+	 * never. Where the peer does (shared memory), it is false until the peer has noticed the end,
+	 * or is dead: a peer that was stopped in the middle of a copy finishes it whenever it goes on.
+	 * True for good once it is true. Memory that is not quiet belongs to that peer and must be
+	 * lent to nobody else. Does not block; ask again.
 	 */
 	bool		(*domain_quiet) (RfDomain *domain);
 
@@ -263,7 +261,7 @@ typedef struct RfProvider
 	 * Register memory in one peer's domain, local read and write and remote write. `fd` is the
 	 * memfd that is mapped at addr (offset 0): the soft provider passes it to a peer on the same
 	 * host, verbs ignores it. Regions may be registered before or after the domain's queue pairs
-	 * connect; a peer may use the rkey as soon as it learns it by whatever way.
+	 * connect; a peer may use the rkey as soon as it learns it in any way.
 	 */
 	RfRegion   *(*region_register) (RfDomain *domain, void *addr, size_t length, int fd,
 									RfError *error);
@@ -302,8 +300,8 @@ typedef struct RfProvider
 	void		(*qp_post) (RfQp *qp, RfWr *chain);
 
 	/*
-	 * For people: the device's number of it (0 = it has none), and whether it has a doorbell of
-	 * its own lane's. NULL: neither exists here.
+	 * For people: the device's number of the queue pair (0 if it has no number), and whether it
+	 * has its own lane's doorbell. NULL: neither exists here.
 	 */
 	uint32_t	(*qp_number) (RfQp *qp, bool *thread_domain);
 

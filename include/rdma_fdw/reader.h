@@ -7,7 +7,7 @@
 #include "rdma_fdw/flow.h"
 #include "shmem/share.h"
 
-/* Set the latches of those that were to be woken. */
+/* Sets the latches of the readers to be woken. */
 extern void rf_wake_readers(const RfShareWakes *wakes);
 
 /* A member, this process's own memory; pfree it. */

@@ -21,7 +21,7 @@
 typedef struct RfReassembly
 {
 	MemoryContext context;		/* of `data` */
-	const char *source;			/* what the rows are, for messages */
+	const char *source;			/* name of the rows' source, for messages */
 	Size		first;			/* room to begin with */
 	char	   *data;			/* the pieces so far; NULL: no memory yet */
 	Size		size;			/* of `data` */
@@ -42,13 +42,13 @@ rf_reassembly_is_whole(const RfReassembly *batch, const RfBuffer *piece)
 
 /*
  * Add a piece, or copy a whole batch. True: the batch is complete, `data` and `length`, and stays
- * so until the next call. ERROR when the piece does not continue what is here.
+ * so until the next call. ERROR when the piece does not continue the batch.
  */
 extern bool rf_reassembly_add(RfReassembly *batch, const RfBuffer *piece);
 
 /*
- * Passes the memory of the complete batch, or of an earlier one, to the caller, who must pfree it;
- * NULL: there is none, or it holds pieces of a batch that is not complete.
+ * Passes the memory of the complete batch, or of an earlier one, to the caller, which must pfree it;
+ * NULL if there is no batch, or it holds pieces of a batch that is not complete.
  */
 extern char *rf_reassembly_detach(RfReassembly *batch);
 

@@ -19,10 +19,10 @@
 #include "rdma_fdw/guc.h"
 
 /*
- * What it costs to move regions over one kind of transport, in ns: sender, transport and reader
- * together. Fragments cost by their length and by how far they are apart, since one that lies alone
- * in its cache line, or in its page, brings that in, too (D-RDMA, section 5.4); between the
- * measured points costs are interpolated.
+ * The cost of moving regions over one kind of transport, in ns: sender, transport and reader
+ * together. Fragments cost by their length and by how far they are apart, since a fragment that
+ * lies alone in its cache line, or in its page, brings that in, too (D-RDMA, section 5.4); between
+ * the measured points costs are interpolated.
  */
 #define RF_COST_LENGTHS		5	/* 4, 16, 64, 256, 1024 bytes */
 #define RF_COST_GAPS		3	/* 4, 64, 1024 bytes between fragments; less and more cost the same */
@@ -35,14 +35,14 @@ typedef struct RfRegionCosts
 														 * 0 = cannot be */
 	float		strided[RF_COST_GAPS][RF_COST_LENGTHS]; /* is an element of a strided entry and
 														 * sent; 0 = cannot be */
-	float		entry;			/* a strided entry, whatever is in it */
+	float		entry;			/* a strided entry of any contents */
 	float		request;		/* a work request with its completion */
 	float		byte;			/* a byte on the way, in one large piece */
-	float		wire;			/* and besides, where the peer is farther away than what was
-								 * measured */
+	float		wire;			/* and besides, where the peer is farther away than in the
+								 * measurement */
 } RfRegionCosts;
 
-/* What the costs depend on. */
+/* The properties on which the costs depend. */
 typedef struct RfRegionShape
 {
 	uint64_t	rows;
@@ -72,8 +72,8 @@ rf_region_cost(const RfRegionEstimate *e, RfRegionMode mode)
 
 /*
  * COPY, GATHER, BOX or STRIDED for the whole shape (D-RDMA, section 4.1). `max_sge`: entries that a
- * work request may have; less than 2 = nothing can be gathered, and what is forced to be is copied.
- * *estimate may be NULL.
+ * work request may have; less than 2 means that nothing can be gathered, and a forced gather is
+ * copied. *estimate may be NULL.
  */
 extern RfRegionMode rf_region_choose(const RfRegionCosts *costs, RfRegionMode mode, int max_sge,
 									 const RfRegionShape *shape, RfRegionEstimate *estimate);
@@ -88,12 +88,12 @@ extern bool rf_region_measure(RfRegionCosts *costs);
 extern const float rf_cost_lengths[RF_COST_LENGTHS];
 extern const float rf_cost_gaps[RF_COST_GAPS];
 
-/* Counts of what was done, for rdma.stat_flows and EXPLAIN (ANALYZE, VERBOSE). */
+/* Counts for rdma.stat_flows and EXPLAIN (ANALYZE, VERBOSE). */
 typedef struct RfRegionCounts
 {
 	uint64_t	copies;			/* regions, or parts of them, copied out */
 	uint64_t	gathers;		/* sent as entries of work requests */
-	uint64_t	strided;		/* as strided ones */
+	uint64_t	strided;		/* as strided entries */
 	uint64_t	boxes;			/* sent with their gaps */
 	uint64_t	useful_bytes;
 	uint64_t	gap_bytes;		/* that travelled in boxes */

@@ -43,22 +43,22 @@ extern RfSession *rf_statement_session(uint64 statement, UserMapping *user);
 /*
  * The session of the user's mapping for one of these servers, all of which have the same rows, in
  * the remote transaction; *user: set to the mapping, in the current memory context. A transaction
- * stays with the server that it was given first. Otherwise it is one that the transaction uses
+ * stays with the server that it was given first. Otherwise it is a server that the transaction uses
  * already, or that is connected, or that can be connected, in the order given, but no server that
  * could not be connected when the statement began (0: there is no statement). ERROR when no server
- * is left, or none has a mapping.
+ * is left, or no server has a mapping.
  */
 extern RfSession *rf_session_get_any(uint64 statement, Oid userid, List *servers,
 									 UserMapping **user);
 
-/* Changes whenever something is done in the session, but not when what was done is read. */
+/* Changes whenever something is done in the session, but not when results are read. */
 extern uint32 rf_session_uses(RfSession *session);
 
 /*
- * In a PG_CATCH: closes a session whose remote transaction began with what has failed, and is good
- * for nothing else, if it failed because the connection was lost. From then on rf_session_get_any
- * prefers other servers. False: the error is of another kind, or the session was used for more, as
- * its number of uses tells.
+ * In a PG_CATCH: closes a session whose remote transaction began with the failed command, and is
+ * good for nothing else, if it failed because the connection was lost. From then on
+ * rf_session_get_any prefers other servers. False: the error is of another kind, or the session was
+ * used for more, as its number of uses tells.
  */
 extern bool rf_session_forsake(UserMapping *user, uint32 uses);
 
@@ -85,9 +85,9 @@ extern void rf_session_check_text(RfSession *session, PGresult *result, const ch
 extern void rf_session_set_search_path(RfSession *session, const char *path);
 
 /*
- * rf_session_execute on sessions that differ, at the same time. Raises the error of the first that
- * has one, in the order given, unless that takes long; the abort cancels the others. by_user: the
- * user wrote the text, which may be several statements.
+ * rf_session_execute on sessions that differ, at the same time. Raises the error of the first
+ * session that has one, in the order given, unless that takes long; the abort cancels the rest.
+ * by_user: the user wrote the text, which may be several statements.
  */
 extern void rf_sessions_execute(RfSession *const *sessions, int count, const char *sql,
 								bool by_user, PGresult **results);
@@ -105,8 +105,8 @@ extern void rf_session_raise(RfSession *session, PGresult *result, const char *s
 			__attribute__((noreturn));
 
 /*
- * An answer to a question of ours is not what our function would say. ERROR that names the server;
- * clears result, which may be NULL.
+ * Reports an answer that our function on the server would not have given. ERROR that names the
+ * server; clears result, which may be NULL.
  */
 extern void rf_session_bad_answer(RfSession *session, PGresult *result, const char *sql)
 			__attribute__((noreturn));
@@ -129,10 +129,13 @@ extern bool rf_session_in_transaction(RfSession *session);
  */
 extern bool rf_session_is_pooled(RfSession *session);
 
-/* Has nothing been done in the remote transaction, if it has begun at all? */
+/* Returns true if nothing has been done in the remote transaction, if it has begun at all. */
 extern bool rf_session_is_fresh(RfSession *session);
 
-/* The lowest and the highest number of statements that may still go on; 0: there is none. */
+/*
+ * The lowest and the highest number of statements that may still go on; 0 if there is no such
+ * statement.
+ */
 typedef struct RfOpenStatements
 {
 	uint64		oldest;
@@ -144,7 +147,7 @@ typedef struct RfNodeChoice
 {
 	Oid			userid;
 	List	   *servers;		/* OidList */
-	UserMapping **user;			/* set to the one that was chosen, in the current memory context */
+	UserMapping **user;			/* set to the chosen server, in the current memory context */
 } RfNodeChoice;
 
 /*
@@ -155,33 +158,36 @@ typedef struct RfNodeChoice
  * Which nodes it can use is decided here, once: connects and begins remote transactions where
  * several nodes are used, and costs nothing otherwise. A node that cannot be connected is down for
  * this statement, which goes on if it does not need the node; rf_statement_session() raises the
- * error if it does. Statements that begin later try again, those that this one calls included. A
- * choice falls on a node that the statement uses anyway, if it can.
+ * error if it does. Statements that begin later try again, including statements that this statement
+ * calls. A choice falls on a node that the statement uses anyway, if it can.
  *
  * Raises an ERROR where there is no common snapshot any more (40001), while a transaction on one of
  * the nodes is in doubt (55P03), or where no node of a choice can be connected. Returns the number
- * of the statement, for what it sends, never 0. open: others that go on, those that called this one
- * or those of cursors.
+ * of the statement, for its commands, never 0. open: other statements that go on, namely callers of
+ * this one and cursors.
  */
 extern uint64 rf_statement_begin(List *users, List *choices, RfOpenStatements open);
 
 /*
- * The transaction is about to write. What the statement sends to these nodes later sees them as
- * they are now. A round trip where a node has kept no snapshot of it yet.
+ * The transaction is about to write. Commands that the statement sends to these nodes later see
+ * them as they are now. A round trip where a node has kept no snapshot of it yet.
  */
 extern void rf_statement_keep(List *users, uint64 statement);
 
-/* Does the transaction begin on all nodes of a server with `nodes` of which it uses one? */
+/*
+ * Returns true if the transaction begins on all nodes of a server with `nodes` of which it uses
+ * one.
+ */
 extern bool rf_statement_wants_all(void);
 
 /*
  * Ends the remote transactions of a statement's sessions, in which nothing of importance was done,
- * and begins them again, in one snapshot (statement: 0 if it began none). What they held on their
- * nodes is free then. Closes their streams and waits for running commands.
+ * and begins them again, in one snapshot (statement: 0 if it began no statement). Their resources
+ * on the nodes are free then. Closes their streams and waits for running commands.
  */
 extern void rf_statement_restart(RfSession *const *sessions, int count, uint64 statement);
 
-/* Is its database connection under TLS or GSSAPI encryption? */
+/* Returns true if its database connection is under TLS or GSSAPI encryption. */
 extern bool rf_session_encrypted(RfSession *session);
 
 /*
@@ -191,8 +197,8 @@ extern bool rf_session_encrypted(RfSession *session);
 extern void rf_sessions_begin(RfSession *const *sessions, int count);
 
 /*
- * Does a stream's query occupy the session? Another command would store the rest of that stream
- * first.
+ * Returns true if a stream's query occupies the session. Another command would store the rest of
+ * that stream first.
  */
 extern bool rf_session_is_busy(RfSession *session);
 
@@ -235,8 +241,8 @@ extern PGresult *rf_command_receive(RfCommand *command);
 extern void rf_command_raise(RfCommand *command, PGresult *result) __attribute__((noreturn));
 
 /*
- * Commands on sessions that differ, run at the same time. Raises the error of the first that has
- * one, in the order given, unless that takes long; the abort cancels the others. The caller
+ * Commands on sessions that differ, run at the same time. Raises the error of the first session
+ * that has one, in the order given, unless that takes long; the abort cancels the rest. The caller
  * PQclears.
  */
 extern void rf_commands_execute(RfCommand **commands, int count, const char *const *values,
@@ -247,7 +253,7 @@ extern void rf_commands_execute(RfCommand **commands, int count, const char *con
 typedef struct RfStreamSpec
 {
 	const char *sql;
-	const char *source;			/* what the rows are, for messages: the remote relation */
+	const char *source;			/* for messages: the remote relation */
 	int			param_count;
 	const char *const *param_types; /* type names, schema-qualified */
 	const char *const *param_values;	/* text; NULL: NULL */
@@ -284,7 +290,7 @@ typedef struct RfStreamSpec
 
 #define RF_STREAM_SHARERS	32	/* processes that may read one: RF_SHARE_MEMBERS */
 
-/* What streams did; a scan adds up those of its rescans. */
+/* Counters of streams; a scan adds up the streams of its rescans. */
 typedef struct RfStreamStats
 {
 	uint64		streams;		/* remote executions */
@@ -304,13 +310,13 @@ typedef struct RfStreamStats
 	uint64		credit_stalls;
 	uint64		sender_waits;
 	uint64		sender_wait_us;
-	uint64		page_rows;		/* of `rows`, those that came as tuples of heap pages, */
-	uint64		pages_box;		/* pages with what lay between their tuples, */
+	uint64		page_rows;		/* of `rows`, rows that came as tuples of heap pages, */
+	uint64		pages_box;		/* pages with the bytes between their tuples, */
 	uint64		pages_packed;	/* tuples alone, */
 	uint64		useful_bytes;	/* bytes of these tuples */
 	uint64		gap_bytes;		/* and bytes between */
 	uint64		pages_gathered; /* pages whose tuples left from where they lay, */
-	uint64		pages_strided;	/* of which what counts did, at equal distances */
+	uint64		pages_strided;	/* of these the wanted bytes, at equal distances */
 	uint64		uncopied_bytes; /* and bytes that did, of all pages */
 	uint32		sharers;		/* a bit per process that joined a stream: the leader's, and worker
 								 * i's is i + 1 */
@@ -367,7 +373,7 @@ extern void rf_stream_release(RfStream *stream);
 extern void rf_stream_store(RfStream *stream);
 
 /*
- * Store what has come of it, the batch that was read last (NULL: none) and what is behind that, to
+ * Store the rows so far, the batch that was read last (NULL: no batch) and the data behind it, to
  * be read again first; for an owner that does not want it yet, but whose node waits for it to be
  * taken. RF_STREAM_NOTHING: the rest has not come yet. Not once its batches are used in place.
  */
@@ -375,9 +381,9 @@ extern RfStreamPoll rf_stream_put_aside(RfStream *stream, const void *batch, uin
 
 /*
  * Streams, just started, of one statement on several nodes, which depend on each other
- * (stream_set.c): none may be left unread while another one is waited for, so that storing one
- * stores all; and when one fails because another one's node did, the error is the other one's. All
- * or none of their owners close them. may_retry: when a node finds no buffers, that is no error but
+ * (stream_set.c): no stream may be left unread while another is waited for, so that storing one
+ * stores all; and when one fails because another stream's node did, the error is that node's. Their
+ * owners close all of them together. may_retry: when a node finds no buffers, that is no error but
  * RF_STREAM_NO_BUFFERS: the owner closes all of them, gives their transactions up, which began with
  * them, and starts again later. Until it says that it has used a row, or one is stored whole.
  */
@@ -386,14 +392,14 @@ extern void rf_stream_tie(RfStream *const *streams, int count, bool may_retry);
 extern void rf_stream_set_used(RfStream *stream);
 
 /*
- * Sleep until one of the streams tied to this one may have something, or timeout_ms passed (-1:
- * none); all streams of interest were polled before and had nothing. False: the time passed.
+ * Sleep until one of the streams tied to this one may have something, or timeout_ms passed (-1: no
+ * limit); all streams of interest were polled before and had nothing. False: the time passed.
  */
 extern bool rf_stream_set_wait(RfStream *stream, long timeout_ms);
 
 /*
- * Does its query occupy the session? And that session's socket, for callers that sleep on something
- * else.
+ * Returns true if its query occupies the session. And that session's socket, for callers that sleep
+ * on something else.
  */
 extern bool rf_stream_is_running(const RfStream *stream);
 extern pgsocket rf_stream_socket(const RfStream *stream);
@@ -438,7 +444,7 @@ extern void rf_stream_share_end(RfStream *stream);
 
 /*
  * Worker, in the current memory context: joins the streams of one statement, on several nodes or
- * one. Those that are not shared have no rows.
+ * one. Streams that are not shared have no rows.
  */
 typedef struct RfStreamReader RfStreamReader;
 
@@ -457,8 +463,7 @@ extern bool rf_stream_reader_next(RfStreamReader *reader, const void **batch, ui
 typedef struct RfLink
 {
 	uint32		round_trip_us;	/* 0: not known */
-	uint64		bandwidth;		/* bytes per second; 0: not known, it was never what a pull waited
-								 * for */
+	uint64		bandwidth;		/* bytes per second; 0 if not known because no pull waited for it */
 } RfLink;
 
 /* The measurements of the engine and of pulls. Opens no connection. */
@@ -471,7 +476,7 @@ extern void rf_server_link(ForeignServer *server, RfLink *link);
 
 typedef struct RfLoad RfLoad;
 
-/* What it points to must live as long as the load. */
+/* All pointers must stay valid as long as the load. */
 typedef struct RfLoadSpec
 {
 	/*
@@ -486,7 +491,7 @@ typedef struct RfLoadSpec
 	int			column_count;
 	const char *const *column_names;	/* remote names, bare */
 	TupleDesc	desc;			/* of the slots that come */
-	const AttrNumber *attnums;	/* what of them fills the columns */
+	const AttrNumber *attnums;	/* source of the columns' values */
 	bool		do_nothing;		/* INSERT: ON CONFLICT DO NOTHING */
 	bool		may_refuse;		/* rf_load_add may return false */
 	uint32		receive_buffers;
@@ -535,7 +540,7 @@ extern const RfLoadStats *rf_load_stats(RfLoad *load);
 
 /*
  * Until the next call, rows and bytes that loads of this process send are added to these counters,
- * batch by batch; NULL: to none. Only this process writes them.
+ * batch by batch; NULL stops counting. Only this process writes them.
  */
 extern void rf_load_watch(pg_atomic_uint64 *rows, pg_atomic_uint64 *bytes);
 
@@ -546,7 +551,7 @@ extern void rf_load_watch(pg_atomic_uint64 *rows, pg_atomic_uint64 *bytes);
 typedef struct RfConnectionOption
 {
 	const char *name;
-	bool		in_user_mapping;	/* who one is and secrets; all others belong to the server */
+	bool		in_user_mapping;	/* identity and secrets; all other options belong to the server */
 } RfConnectionOption;
 
 extern const RfConnectionOption *rf_connection_options(int *count);

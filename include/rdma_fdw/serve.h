@@ -34,23 +34,23 @@
 typedef struct RfStatement RfStatement;
 
 /*
- * The statement for a query text and the names of its parameters' types (NULL: none), parsed and
- * checked to be one SELECT, whose plans have at most so many parallel workers, whatever the
- * session's settings allow (less than 0: as many as these do). Kept for the life of the session;
- * the least recently used one makes room. The pointer is good until the next call.
+ * The statement for a query text and the names of its parameters' types (NULL if there are no
+ * parameters), parsed and checked to be one SELECT, whose plans have at most so many parallel
+ * workers, for any settings of the session (less than 0: as many as these do). Kept for the life of
+ * the session; the least recently used one makes room. The pointer is good until the next call.
  */
 extern RfStatement *rf_statement_get(const char *query, ArrayType *type_names, int workers);
 
 /*
  * The values of its parameters, by the types' input functions, in the current memory context; NULL
- * when there are none.
+ * without parameters.
  */
 extern ParamListInfo rf_statement_params(RfStatement *statement, ArrayType *values);
 
 /*
- * Is a coordinator's statement being planned? Then what unnest() gives of known arrays has
- * statistics (array_stats.c), and rows may be looked up in the order of an index
- * (exchange/node_probe.c). Statements of others are planned as core does.
+ * True while a coordinator's statement is being planned. Then the results of unnest() of known
+ * arrays have statistics (array_stats.c), and rows may be looked up in the order of an index
+ * (exchange/node_probe.c). Other clients' statements are planned as core does.
  */
 extern bool rf_statement_is_planned;
 
@@ -61,14 +61,14 @@ extern CachedPlan *rf_statement_plan(RfStatement *statement, ParamListInfo param
 extern int	rf_workers_allowed(int nodes);
 
 /*
- * The same of the session's next statement, by what its exchanges know of its nodes; or
- * RF_WORKERS_UNKNOWN.
+ * The same of the session's next statement, by the knowledge that its exchanges have of its nodes;
+ * or RF_WORKERS_UNKNOWN.
  */
 extern int	rf_statement_workers;
 
 #define RF_WORKERS_UNKNOWN	(-2)
 
-/* Of a statement just planned: does it call something that must not run in parallel mode? */
+/* Returns true if a statement just planned calls something that must not run in parallel mode. */
 extern bool rf_statement_is_unsafe(RfStatement *statement);
 
 /* ---------- array_stats.c ---------- */
@@ -166,7 +166,10 @@ extern bool rf_stream_dest_takes_page(RfStreamDest *dest);
 /* Reports the rows of a page that could not be sent as it is; they decide about the next pages. */
 extern void rf_stream_dest_saw_page(RfStreamDest *dest, const uint16 *lengths, int count);
 
-/* Is a page whose tuples are all visible best sent whole, whatever its tuples look like? */
+/*
+ * Returns true if a page whose tuples are all visible is best sent whole, for any shape of its
+ * tuples.
+ */
 extern bool rf_stream_dest_takes_whole(const RfStreamDest *dest);
 
 /*
@@ -207,8 +210,8 @@ extern bytea * rf_stream_dest_reply(RfStreamDest *dest);
 extern void rf_permit_label(Node *statement);
 
 /*
- * May the session's role see all bytes of this table, the only one that the statement reads? Its
- * rows would be sent as they are stored.
+ * Returns true if the session's role may see all bytes of this table, the only one that the
+ * statement reads. Its rows would be sent as they are stored.
  */
 extern bool rf_may_ship_pages(const PlannedStmt *statement, Relation table);
 

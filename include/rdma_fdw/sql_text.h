@@ -1,10 +1,10 @@
 /*
  * sql_text.h
- *		Text of SQL statements, and what other servers say that goes into it.
+ * 	Text of SQL statements, and data of other servers that goes into it.
  *
- * What another server says (a field of an answer, a parameter's value, the text of a notice) is
- * data. Into the text of a statement it comes as a number that was read and is printed again, as a
- * literal or an identifier with quotes, or as a type or an expression that the parser has read
+ * Everything from another server (a field of an answer, a parameter's value, the text of a notice)
+ * is data. Into the text of a statement it comes as a number that was read and is printed again, as
+ * a literal or an identifier with quotes, or as a type or an expression that the parser has read
  * whole. test/static/sql_text.pl looks at all of src and fails where it is otherwise.
  */
 #ifndef RF_SQL_TEXT_H
@@ -43,7 +43,7 @@ extern bool rf_answer_int64(const PGresult *result, int row, int column, int64 l
 extern bool rf_answer_double(const PGresult *result, int row, int column, double least, double most,
 							 double *value);
 
-/* Is the field "t"? Not if there is none. */
+/* Returns true if the field is "t", false if it is missing. */
 extern bool rf_answer_is_true(const PGresult *result, int row, int column);
 
 /* ---------- statements ---------- */
@@ -52,7 +52,7 @@ extern void rf_append_literal(StringInfo buf, const char *value);
 
 /*
  * The type's name here, with its schema and modifiers. ERROR if the text is not the name of one
- * type, or there is none.
+ * type, or the type does not exist.
  */
 extern void rf_append_type(StringInfo buf, const char *name);
 

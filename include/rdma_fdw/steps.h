@@ -17,12 +17,12 @@
  *	commit_prepared		node	-		before this node hears COMMIT PREPARED
  *	commit_sent			node	-		it was told, and has not been heard
  *	committed			-		-		nodes have answered, or not in time
- *	commit_left			-		-		what is not finished is left to the resolver; in the gate
+ *	commit_left			-		-		unfinished parts are left to the resolver; in the gate
  *	snapshot_gate		-		yes		in the gate, before snapshots are taken
  *	snapshots_taken		-		-		before the gate is left
- *	resolver			-		yes		a worker has taken what its database has to do
- *	recover_listed		-		yes		it knows what is prepared on a node
- *	recover_inactive	-		yes		and what of it no backend works on
+ *	resolver			-		yes		a worker has taken the work of its database
+ *	recover_listed		-		yes		it knows the parts that are prepared on a node
+ *	recover_inactive	-		yes		and which of them no backend works on
  *	recover_rows		-		yes		and has read the rows that decide
  *	recover_finish		-		yes		before it finishes a part
  *	recover_finished	-		yes		after that

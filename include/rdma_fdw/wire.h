@@ -3,8 +3,8 @@
  *
  * Three layers, each with its section below:
  *   1. control messages between two engines, on a TCP or local stream socket (handshake, then
- *   opening of flows);
- *   2. what travels inside libpq's answers (hello and stream: request and reply);
+ *      opening of flows);
+ *   2. the payloads inside libpq's answers (hello and stream: request and reply);
  *   3. slots and column batches, written by RDMA into the reader's memory.
  *
  * All integers are little-endian; nodes of another byte order are refused in the handshake. All
@@ -22,15 +22,15 @@
 /*
  * The release is default_version of the control file.
  *
- * The wire version counts changes to this file that a node without them cannot take; 2 is the
- * first that was released. A release that brings version N still speaks N - 1, so that nodes can be
+ * The wire version counts changes to this file that a node without them cannot take; 2 is the first
+ * that was released. A release that brings version N still speaks N - 1, so that nodes can be
  * upgraded one at a time. The newer side adapts. Every message says the version it is of.
- * rdma.hello() is asked in the newest; when the answer says an older one that is spoken here, it is
- * asked again in that, and what follows, the engines' HELLO too, is of that version. A node that is
- * asked in an older version answers in it, if it speaks that. An older side needs to know nothing
- * of this, as long as RfHelloRequest and the first word of RfHelloReply stay as they are. While 2
- * is the only version there is nothing to choose: any other is refused, with an error that says
- * which side to upgrade.
+ * rdma.hello() is asked in the newest; when the answer names an older version that is spoken here,
+ * it is asked again in that, and later messages, the engines' HELLO too, are of that version. A
+ * node that is asked in an older version answers in it, if it speaks that. An older side needs to
+ * know nothing of this, as long as RfHelloRequest and the first word of RfHelloReply stay as they
+ * are. While 2 is the only version there is nothing to choose: any other is refused, with an error
+ * that says which side to upgrade.
  */
 #define RF_EXTENSION_VERSION	"1.1"
 #define RF_WIRE_VERSION		2
@@ -53,7 +53,8 @@ typedef struct RfNodeId
 } RfNodeId;
 
 /*
- * What must be the same for raw images of values to mean the same on both nodes. Compared bytewise.
+ * The properties that must be the same for raw images of values to mean the same on both nodes.
+ * Compared bytewise.
  */
 typedef struct RfTypeImage
 {
@@ -75,8 +76,8 @@ typedef struct RfTypeImage
  * connection.
  *
  *   initiator                                acceptor
- *   HELLO  (who, version, image, nonce_i) ->
- *                                         <- CHALLENGE (who, version, image, nonce_a)
+ *   HELLO  (node, version, image, nonce_i) ->
+ *                                         <- CHALLENGE (node, version, image, nonce_a)
  *   PROOF  (token id, HMAC_i)             ->
  *                                         <- WELCOME   (HMAC_a, lanes)    or  REFUSED (reason)
  *   from here on under TLS, unless both ends' policy is RF_ENCRYPTION_OFF
@@ -96,13 +97,13 @@ typedef struct RfTypeImage
  *
  * TLS is version 1.3 with an external pre-shared key, a fresh X25519 exchange and
  * TLS_AES_256_GCM_SHA384; the initiator is its client. The key is HMAC-SHA256(token secret, "tls" |
- * HELLO payload | CHALLENGE payload), so that it is that of this handshake, in which both ends have
- * said the same policies. The policies are under the HMACs of PROOF and WELCOME as well: who
- * changes one on the way gets no connection. A data socket over TCP is under TLS where the control
- * connection is, from the byte after ATTACH and ATTACHED on, with a key of its own: what the
- * control connection's TLS exports (RFC 8446, 7.5) for the connection's id and the lane. Sockets of
- * a lane, or of another connection, cannot take each other's place. Nothing goes on in clear when
- * TLS fails.
+ * HELLO payload | CHALLENGE payload), so that it belongs to this handshake, in which both ends have
+ * said the same policies. The policies are under the HMACs of PROOF and WELCOME as well: an
+ * attacker that changes one on the way gets no connection. A data socket over TCP is under TLS
+ * where the control connection is, from the byte after ATTACH and ATTACHED on, with a key of its
+ * own: the secret that the control connection's TLS exports (RFC 8446, 7.5) for the connection's id
+ * and the lane. Sockets of a lane, or of another connection, cannot take each other's place.
+ * Nothing goes on in clear when TLS fails.
  *
  * QP messages are sent by both sides after WELCOME, one per lane. LINKED says that the sender's
  * queue pairs are connected, and where their proofs go: a WRITE_IMM (RF_IMM_PROOF) of RF_PROOF_SIZE
@@ -111,13 +112,13 @@ typedef struct RfTypeImage
  * acknowledged and the peer's has come. The initiator sends READY when all are, the acceptor when
  * all are and READY came; then the connection set is up. BROKEN before that says that a proof did
  * not get through: both ends send it once and begin with QP again over the software transport, if
- * both have it; what the other end sent before its own BROKEN is void. BROKEN later says that the
- * data connection was lost, and why its end closes the control connection. READY, BROKEN and BYE
- * have no payload; PING and PONG carry 8 bytes that come back as they are. A socket that carries a
- * queue pair of the soft provider begins with ATTACH (connection id, lane, HMAC) instead of HELLO,
- * and is answered by ATTACHED (HMAC): on either end, memory is passed only to a process that has
- * proved to be the engine at the other end of the control connection. An engine that shuts down
- * sends BYE.
+ * both have it; messages that the other end sent before its own BROKEN are void. BROKEN later says
+ * that the data connection was lost, and why its end closes the control connection. READY, BROKEN
+ * and BYE have no payload; PING and PONG carry 8 bytes that come back as they are. A socket that
+ * carries a queue pair of the soft provider begins with ATTACH (connection id, lane, HMAC) instead
+ * of HELLO, and is answered by ATTACHED (HMAC): on either end, memory is passed only to a process
+ * that has proved to be the engine at the other end of the control connection. An engine that shuts
+ * down sends BYE.
  */
 #define RF_CONTROL_MAGIC	0x31464452u /* "RDF1" */
 #define RF_CONTROL_MAX		4096u
@@ -158,7 +159,7 @@ typedef struct RfControlHeader
 } RfControlHeader;
 
 /*
- * What an end wants of connections; of the two ends' words the stricter, which is the greater,
+ * An end's requirement for connections; of the two ends' words the stricter, which is the greater,
  * holds.
  */
 typedef enum RfEncryption
@@ -179,10 +180,10 @@ typedef struct RfControlHello	/* HELLO and CHALLENGE */
 	uint8_t		host[16];		/* boot id of the machine: equal means "try the local socket" */
 	uint8_t		nonce
 	[			RF_NONCE_SIZE]; /* random. HELLO's begins with the id of the token that PROOF will
-								 * be of: an acceptor with more connections than it has room for
-								 * keeps those that name a token of its own */
+								 * use: an acceptor with more connections than it has room for
+								 * keeps connections that name a token of its own */
 	uint32_t	lanes;
-	uint32_t	provider;		/* RF_OFFER_*: what the sender is ready to use */
+	uint32_t	provider;		/* RF_OFFER_*: the transports that the sender is ready to use */
 	char		local_name[64]; /* abstract AF_UNIX name of the engine, NUL-padded */
 	uint32_t	encryption;		/* RfEncryption */
 	uint32_t	reserved;		/* 0 */
@@ -199,7 +200,7 @@ typedef struct RfControlWelcome /* WELCOME */
 	uint8_t		hmac[RF_HMAC_SIZE];
 	uint8_t		connection_id[16];	/* random; names the connection set in ATTACH */
 	uint32_t	lanes;			/* min of both */
-	uint32_t	provider;		/* chosen: one that both offer, verbs if both do */
+	uint32_t	provider;		/* chosen: a transport that both offer, verbs if both do */
 } RfControlWelcome;
 
 /*
@@ -240,9 +241,9 @@ typedef struct RfControlQp		/* QP */
 
 typedef struct RfControlLinked	/* LINKED */
 {
-	uint64_t	remote_addr;	/* RF_PROOF_SIZE bytes for the proof of lane 0; those of the others
-								 * follow */
-	uint64_t	number;			/* what it consists of, little-endian; not 0 */
+	uint64_t	remote_addr;	/* RF_PROOF_SIZE bytes for the proof of lane 0; the proofs of the
+								 * other lanes follow */
+	uint64_t	number;			/* its contents, little-endian; not 0 */
 	uint32_t	rkey;
 	uint32_t	reserved;
 } RfControlLinked;
@@ -260,7 +261,7 @@ typedef struct RfControlOpened	/* OPENED: where the producer may write */
 {
 	uint32_t	producer_flow;
 	uint32_t	consumer_flow;
-	uint64_t	remote_addr;	/* of receive buffer 0; the others follow it without gap */
+	uint64_t	remote_addr;	/* of receive buffer 0; the next buffers follow it without gap */
 	uint32_t	rkey;
 	uint32_t	slot_count;		/* slots that may be sent and not released yet */
 	uint32_t	slot_size;
@@ -298,7 +299,7 @@ typedef struct RfHelloReply
 	uint32_t	port;			/* where its engine listens */
 	RfNodeId	node;
 	RfTypeImage image;
-	uint8_t		token_id[16];	/* zeros when none was asked for */
+	uint8_t		token_id[16];	/* zeros when the reader asked for no key */
 	uint8_t		key[RF_KEY_SIZE];	/* public key of this engine's life */
 	char		extension_version[16];
 	char		address[64];	/* rdma_fdw.engine_address if set, else "": use the host that libpq
@@ -308,7 +309,7 @@ typedef struct RfHelloReply
 /*
  * rdma.stream(request bytea, query text, parameter_types text[], parameter_values text[]) returns
  * bytea: RfStreamRequest, then column_count RfStreamColumn, then an RfStreamSnapshot if a flag asks
- * for it (readers before 1.1 send none).
+ * for it (readers before 1.1 send no snapshot).
  */
 typedef struct RfStreamRequest
 {
@@ -325,12 +326,13 @@ typedef struct RfStreamRequest
 } RfStreamRequest;
 
 #define RF_STREAM_PORTABLE	0x1 /* no raw images of variable-length values: send/receive or text */
-#define RF_STREAM_FLOW		0x2 /* open the flow before the query runs and end it whatever comes:
+#define RF_STREAM_FLOW		0x2 /* open the flow before the query runs and end it in any case:
 								 * several processes read it */
 #define RF_STREAM_PAGES		0x4 /* rows may come as tuples of heap pages: same image, major version
 								 * and ways of compression */
 #define RF_STREAM_INLINE	0x8 /* there is no flow: rows that do not fit the answer are an error */
-#define RF_STREAM_KEEP		0x10	/* the query's snapshot becomes that of the reader's statement */
+#define RF_STREAM_KEEP		0x10	/* the query's snapshot becomes the snapshot of the reader's
+									 * statement */
 #define RF_STREAM_KEPT		0x20	/* the query runs under the snapshot of the reader's statement */
 #define RF_STREAM_NO_QUERY	0x40	/* there is no query: keep the snapshot, or (KEPT) run the
 									 * session's next statement under it */
@@ -350,7 +352,8 @@ typedef struct RfStreamSnapshot
 {
 	uint64_t	statement;		/* the reader's number for it, never used again in a session */
 	uint64_t	oldest;
-	uint64_t	outer;			/* the last one before it that may go on; 0: there is none */
+	uint64_t	outer;			/* the last statement before it that may go on; 0 if there is no
+								 * such statement */
 	uint64_t	coordinator;	/* system identifier of the reader's server */
 } RfStreamSnapshot;
 
@@ -358,8 +361,8 @@ typedef struct RfStreamSnapshot
 typedef struct RfKeepReply
 {
 	int64_t		others_age;		/* microseconds since a part of a transaction of another
-								 * coordinator was committed here; 0: one is prepared, INT64_MAX:
-								 * there was none since this server started */
+								 * coordinator was committed here; 0 if one is prepared, INT64_MAX
+								 * if there was no such part since this server started */
 } RfKeepReply;
 
 /* rdma.seen_parts may hear how old a part is so much later than rdma.unseen_parts said it. */
@@ -367,8 +370,8 @@ typedef struct RfKeepReply
 
 /*
  * A coordinator names the parts of its transactions on nodes for PREPARE TRANSACTION: this, its
- * system identifier in 16 hexadecimal digits, _, what tells its transactions apart and is the same
- * in all parts of one, _, the number of the part.
+ * system identifier in 16 hexadecimal digits, _, a text that tells its transactions apart and is
+ * the same in all parts of one, _, the number of the part.
  */
 #define RF_GID_PREFIX	"rdma_fdw_"
 
@@ -385,7 +388,7 @@ typedef struct RfStreamColumn
 typedef struct RfStreamReply
 {
 	uint32_t	wire_version;
-	uint32_t	inline_length;	/* 0 when the rows went over the flow (or there are none) */
+	uint32_t	inline_length;	/* 0 when the rows went over the flow (or there are no rows) */
 	uint64_t	rows;			/* all rows of the query, inline or not */
 	uint64_t	batches;		/* sent over the flow */
 	uint64_t	bytes;			/* batch bytes sent over the flow */
@@ -402,12 +405,12 @@ typedef struct RfStreamReply
 
 	/* Heap pages that went as they are: */
 	uint64_t	page_rows;
-	uint64_t	pages_box;		/* tuples with what lay between them */
+	uint64_t	pages_box;		/* tuples with the bytes between them */
 	uint64_t	pages_packed;	/* tuples alone */
 	uint64_t	useful_bytes;	/* of tuples */
-	uint64_t	gap_bytes;		/* what lay between */
+	uint64_t	gap_bytes;		/* the bytes between */
 	uint64_t	pages_gathered; /* tuples alone, from where they lay */
-	uint64_t	pages_strided;	/* and what counts of them, at equal distances */
+	uint64_t	pages_strided;	/* and the wanted bytes, at equal distances */
 	uint64_t	uncopied_bytes; /* that left from there */
 } RfStreamReply;
 
@@ -526,9 +529,9 @@ typedef enum RfImmKind
 #define RF_MAX_SLOT_SIZE	(4 * 1024 * 1024)
 #define RF_MAX_INLINE		(64 * 1024 * 1024)	/* RfStreamRequest.inline_limit */
 
-#define RF_STOP_IMM_CLEAN	0	/* it has what it needs */
+#define RF_STOP_IMM_CLEAN	0	/* it has all rows it needs */
 #define RF_STOP_IMM_FAILED	1	/* it failed; libpq says why */
-#define RF_STOP_IMM_LEAVE	2	/* it reads what was sent, discard nothing */
+#define RF_STOP_IMM_LEAVE	2	/* it reads the rows sent, discard nothing */
 
 #define RF_END_CLEAN		0	/* after end-of-stream was acknowledged */
 #define RF_END_STOPPED		1	/* after STOP */
@@ -548,8 +551,8 @@ typedef struct RfSlotHeader
 								 * and in END */
 	uint64_t	rows;			/* rows of the batch that ends here; in END: all rows of the flow */
 	uint64_t	bytes;			/* 0; in END: all payload bytes of the flow */
-	uint32_t	checksum;		/* with LAST: CRC-32C of the whole batch; 0 = the sender computes
-								 * none */
+	uint32_t	checksum;		/* with LAST: CRC-32C of the whole batch; 0 if the sender computes
+								 * no checksum */
 	uint32_t	reserved;
 	uint64_t	reserved2;
 } RfSlotHeader;
@@ -604,7 +607,7 @@ typedef struct RfBatchColumn
 } RfBatchColumn;
 
 /*
- * In the place of a batch, from a member of an exchange to another one that has rows for it, at
+ * In the place of a batch, from a member of an exchange to another member that has rows for it, at
  * most once and before any rows: the keys that it has partners for. Of h, the hash of a key by
  * which rows are routed, multiplied by RF_FILTER_FACTOR, the highest bits number a word, and bits
  * 22-27, 28-33, 34-39 and 40-45 four bits of it, from the lowest: one of them is not set in the
@@ -630,12 +633,12 @@ typedef struct RfFilterHeader
  *   then runs, each 8-aligned: RfTupleRun | uint32 items[item_count], padded to 8 | `length` bytes,
  *   padded to 8
  *
- * A run holds visible tuples of one page: with what lay between them, or one behind the other. Its
+ * A run holds visible tuples of one page: with the bytes between them, or one behind the other. Its
  * items are line pointers as PostgreSQL stores them: offset from the page's start (low 15 bits),
  * state (2 bits; only those with 1, normal, count), length (15 bits). From a tuple's 16th byte on,
  * which is 8-aligned, it is as PostgreSQL 15 to 18 store it: 2 bytes to be ignored, uint16 number
  * of attributes (low 11 bits), uint16 flags (0x0001: a null bitmap), uint8 offset of the data from
- * the tuple's first byte, null bitmap (set = not NULL), padding, attributes. What stands in front
+ * the tuple's first byte, null bitmap (set = not NULL), padding, attributes. The front
  * (transactions and address) is no business of the reader's and may be missing. A wanted attribute
  * may be compressed; it never lies elsewhere.
  */
@@ -650,9 +653,9 @@ typedef struct RfTupleAttr
 	int16_t		length;			/* -1: varlena */
 	uint8_t		align;			/* 1, 2, 4, 8 */
 	uint8_t		by_value;
-	uint16_t	column;			/* 1 + the column it fills; 0: none */
+	uint16_t	column;			/* 1 + the column it fills; 0 if it fills no column */
 	uint16_t	reserved;		/* 0 */
-	uint32_t	type;			/* OID of its base type; 0 if it fills none */
+	uint32_t	type;			/* OID of its base type; 0 if it fills no column */
 	uint32_t	missing_offset; /* 8-aligned, of its value in tuples that end before it; 0: NULL */
 } RfTupleAttr;
 
@@ -660,7 +663,7 @@ typedef struct RfTupleRun
 {
 	uint32_t	length;			/* at most 32768 */
 	uint16_t	item_count;
-	uint16_t	base;			/* of what page the bytes are taken to be: offset of the first one;
+	uint16_t	base;			/* assumed page position of the bytes: offset of the first one;
 								 * 8-aligned */
 } RfTupleRun;
 
@@ -672,9 +675,9 @@ typedef struct RfTupleRun
 #define RF_ITEM(offset, length) ((uint32_t) (offset) | (uint32_t) RF_ITEM_NORMAL << 15 | (uint32_t) (length) << 17)
 
 /*
- * What the consumers of a replicating group tell each other, each message in one slot. ARRIVALS
- * goes to the first consumer: for every producer twice the number of slots that have arrived here,
- * plus 1 when its stream has ended. ORDER comes from it: the producers of the next `count` slots.
+ * Messages between the consumers of a replicating group, each in one slot. ARRIVALS goes to the
+ * first consumer: for every producer twice the number of slots that have arrived here, plus 1 when
+ * its stream has ended. ORDER comes from it: the producers of the next `count` slots.
  */
 #define RF_ORDER_ARRIVALS	1
 #define RF_ORDER_LOG		2
@@ -688,7 +691,7 @@ typedef struct RfOrderHeader	/* ARRIVALS: followed by uint64_t[producers]; LOG: 
 {
 	uint16_t	kind;
 	uint16_t	flags;
-	uint32_t	count;			/* of what follows */
+	uint32_t	count;			/* of the following bytes */
 	uint64_t	first;			/* LOG: number of slots ordered before */
 } RfOrderHeader;
 

@@ -46,7 +46,7 @@ rf_raise(const RfError *error, int peer)
 	{
 		const RfPeer *entry = &rf_shared->peers[peer];
 
-		/* of one that connected to us we do not know it */
+		/* unknown for a node that connected to us */
 		if (entry->port != 0)
 			snprintf(node, sizeof(node), "The other node is %.127s, port %u of its engine.",
 					 entry->host, entry->port);
@@ -170,7 +170,7 @@ resolve(const char *host, RfAddressFilter allowed, char *list, size_t size, RfEr
 }
 
 /*
- * The secret of a token, between this node's engine and that of another one, which has that key.
+ * The secret of a token, between this node's engine and the engine of the node that has that key.
  * Only the engine with the private key will be able to use it, so the key has to be the node's.
  */
 static void
@@ -193,8 +193,8 @@ agree(const RfNodeId *other, const uint8_t other_key[RF_KEY_SIZE],
 }
 
 /*
- * The entry for a node that we connect to, of which we are a waiter then: one that exists, or a new
- * claim (*claimed) if we may.
+ * The entry for a node that we connect to, of which we are a waiter then: an existing entry, or a
+ * new claim (*claimed) if we may.
  */
 static int
 find_or_claim(const char *host, const RfHelloReply *hello, const char *addresses, bool may_claim,
@@ -295,7 +295,7 @@ wait_for_entry(int index, uint32_t attempt, TimestampTz start, bool *same, RfErr
 	return state;
 }
 
-/* A connection without the RDMA device works, but is not what was configured: warn once. */
+/* A connection without the RDMA device works, but was not configured: warn once. */
 static void
 warn_of_fallback(int index, const char *host)
 {
@@ -404,7 +404,7 @@ rf_peer_connect(const char *host, const RfHelloReply *hello, RfAddressFilter all
 	}
 }
 
-/* Was the node connected before, by an entry that is not reused since? */
+/* Returns true if the node was connected before, by an entry that is not reused since. */
 static bool
 was_connected(const RfNodeId *node)
 {
@@ -458,8 +458,8 @@ rf_peer_wait(const RfNodeId *node, bool producer_side)
 /* ---------- tokens ---------- */
 
 /*
- * How many of `total` places in shared memory the current role may have: what an ordinary role
- * takes must not keep others from working.
+ * How many of `total` places in shared memory the current role may have: an ordinary role must not
+ * keep other roles from working.
  */
 uint32
 rf_role_limit(uint32 total)

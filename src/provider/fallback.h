@@ -8,7 +8,7 @@
 
 /*
  * A device of rf_provider_fallback out of these two, which it owns from here, also on failure.
- * Domains belong to the first, those of domain_fallback to the second.
+ * Domains belong to the first, domains of domain_fallback to the second.
  */
 extern RfDevice *rf_fallback_device(const RfProvider *first, RfDevice *first_device,
 									const RfProvider *second, RfDevice *second_device,

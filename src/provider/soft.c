@@ -553,6 +553,7 @@ progress(RfCq *cq)
 	}
 }
 
+/* Returns completions, and drives the queue pairs' transports: they have no thread of their own. */
 static int
 soft_cq_poll(RfCq *cq, RfWc *wc, int max)
 {
@@ -625,6 +626,11 @@ soft_qp_local(RfQp *qp, uint8_t blob[RF_QP_BLOB_SIZE])
 	memcpy(blob, &mine, sizeof(mine));
 }
 
+/*
+ * Connects the queue pair to the described peer over the socket, which decides the transport:
+ * shared memory over a local socket without TLS, a byte stream otherwise. The socket belongs to the
+ * queue pair from here on.
+ */
 static bool
 soft_qp_connect(RfQp *qp, const uint8_t blob[RF_QP_BLOB_SIZE], int sock, const RfTlsKey *key,
 				RfError *error)
@@ -790,6 +796,10 @@ rf_soft_append(RfQp *qp, const RfWr *wr, RfWcStatus bad)
 	return kept;
 }
 
+/*
+ * Posts the chain in order. Each request either starts at once, waits for its turn, or completes
+ * with an error; the call never fails.
+ */
 static void
 soft_qp_post(RfQp *qp, RfWr *chain)
 {
@@ -823,6 +833,11 @@ soft_qp_post(RfQp *qp, RfWr *chain)
 	pthread_mutex_unlock(&cq->lock);
 }
 
+/*
+ * Takes the queue pair out of its completion queue, with the completions that were not polled, and
+ * closes its connection. Payload that a peer over shared memory is still copying is the transport's
+ * business.
+ */
 static void
 soft_qp_destroy(RfQp *qp)
 {

@@ -8,9 +8,9 @@
  * Locks, in the order in which they are taken:
  *   RfCq.lock      everything of a completion queue and of the queue pairs attached to it. The lane
  *   takes it for each call; the
- *                  main thread takes it only while it connects a queue pair or destroys one that
- *                  never reached its lane.
- *   RfDomain.lock  (read-write) regions, what the peers announced, the list of queue pairs to
+ *                  main thread takes it only while it connects a queue pair or destroys a queue pair
+ *                  that never reached its lane.
+ *   RfDomain.lock  (read-write) regions, the peers' announcements, the list of queue pairs to
  *   announce to. Held shared while payload is
  *                  copied, so that a region or mapping that is taken away is never written to
  *                  afterwards.
@@ -29,8 +29,8 @@
 #define RF_SOFT_VERSION		1
 #define RF_SOFT_STAGE		(16 * 1024) /* bytes read ahead of the frame that is being received */
 #define RF_SOFT_IOV			1024	/* IOV_MAX: two per work request give chains of 512 */
-#define RF_SOFT_BURST		(4u << 20)	/* bytes one queue pair moves per call before others get
-										 * their turn */
+#define RF_SOFT_BURST		(4u << 20)	/* bytes one queue pair moves per call before the next
+										 * one's turn */
 #define RF_SOFT_RECORDS		16	/* full records of TLS in one send: a slot of the usual size */
 #define RF_SOFT_MAX_RING	(64 * 1024) /* immediates a peer may have in flight towards us */
 
@@ -40,7 +40,7 @@ typedef struct RfSoftBlob
 	uint32_t	magic;
 	uint16_t	version;
 	uint16_t	stream_only;
-	uint64_t	domain_id;		/* random: equal ones share the announced regions */
+	uint64_t	domain_id;		/* random: equal values share the announced regions */
 } RfSoftBlob;
 
 struct RfDevice
@@ -97,7 +97,7 @@ struct RfDomain
 /*
  * Immediates on their way from one process to another: a ring in a memfd of the receiver. The
  * receiver creates, maps and unmaps it and closes the descriptor; the sender maps and unmaps its
- * own view. Neither end trusts what it reads of the other's words: positions are kept privately and
+ * own view. Neither end trusts words of its peer that it reads: positions are kept privately and
  * compared.
  */
 typedef struct RfSoftSlot
@@ -167,7 +167,8 @@ typedef enum RfSoftOpcode
 	RF_SOFT_ACK,				/* addr = work requests executed so far */
 	RF_SOFT_NAK,				/* addr = number of the work request that was refused; the stream
 								 * ends here */
-	RF_SOFT_SWAP,				/* compare-and-swap; payload: what to compare with, what to store */
+	RF_SOFT_SWAP,				/* compare-and-swap; payload: the value to compare with, the value
+								 * to store */
 	RF_SOFT_SWAPPED				/* answer and ACK: addr = old value, imm, rkey = request's number */
 } RfSoftOpcode;
 
@@ -210,7 +211,7 @@ struct RfQp
 	RfSoftKind	kind;
 	bool		failed;
 	int			sock;
-	RfTls	   *tls;			/* byte stream: what sends and receives; NULL = the socket itself */
+	RfTls	   *tls;			/* byte stream that sends and receives; NULL = the socket itself */
 	bool		unread;			/* it has read more than was taken from it yet; counted in
 								 * RfCq.unread */
 	uint32_t	poll_events;	/* epoll's; shm: under RfDomain.lock, stream: RfCq.lock */
@@ -272,7 +273,7 @@ typedef struct RfSoftEntry
 struct RfCq
 {
 	pthread_mutex_t lock;
-	int			epoll;			/* what cq_fd returns: holds the eventfd and the sockets */
+	int			epoll;			/* result of cq_fd: holds the eventfd and the sockets */
 	int			event;			/* for our own thread: readable until the next cq_arm */
 	bool		armed;
 	bool		arming;			/* in cq_arm */
@@ -280,7 +281,7 @@ struct RfCq
 	uint32_t	tick;
 	uint32_t	full_polls;		/* in a row */
 	uint64_t	looked_at;		/* stats.bytes at the last look at the sockets */
-	RfQp	   *qps;			/* connected ones */
+	RfQp	   *qps;			/* connected queue pairs */
 	int			streams;		/* of them over byte streams and alive */
 	int			unread;			/* of these, with bytes that no socket will tell of */
 	RfSoftEntry *entries;		/* ring of completions not polled yet */

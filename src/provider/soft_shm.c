@@ -14,15 +14,15 @@
  * therefore lends a memfd to one peer only.
  *
  * When is a memfd that was lent free for another peer? The writes are the peer's own memcpy, and we
- * cannot stop one that has begun: a peer that was stopped in it (SIGSTOP, a frozen container, swap)
- * continues when it wakes. Only the peer's own report ends them. Each end of a queue pair shuts its
- * socket down for writing after its last copy, and only then: rf_soft_fail and rf_soft_shm_destroy
- * are called by the thread that copies, between two copies, and nothing is copied over a queue pair
- * that has failed. So the end of the stream, read here, comes after all writes of that queue pair;
- * and a process that dies causes the same end without more writes. Therefore qp_destroy keeps the
- * socket until that end was read (RfDomain.leaving), and domain_quiet is true when it was read from
- * the sockets of all queue pairs of the domain. Neither end waits for the other before it shuts
- * down.
+ * cannot stop a copy that has begun: a peer that was stopped in it (SIGSTOP, a frozen container,
+ * swap) continues when it wakes. Only the peer's own report ends them. Each end of a queue pair
+ * shuts its socket down for writing after its last copy, and only then: rf_soft_fail and
+ * rf_soft_shm_destroy are called by the thread that copies, between two copies, and nothing is
+ * copied over a queue pair that has failed. So the end of the stream, read here, comes after all
+ * writes of that queue pair; and a process that dies causes the same end without more writes.
+ * Therefore qp_destroy keeps the socket until that end was read (RfDomain.leaving), and
+ * domain_quiet is true when it was read from the sockets of all queue pairs of the domain. Neither
+ * end waits for the other before it shuts down.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -158,6 +158,10 @@ rf_soft_shm_announce(RfQp *qp, uint16_t type, const RfSoftRegion *region)
 	rf_soft_watch(qp, EPOLLIN | EPOLLOUT);
 }
 
+/*
+ * Sends announcements of regions that found no room before. As long as some are left the peer does
+ * not use data that refers to them.
+ */
 static void
 send_backlog(RfQp *qp)
 {
@@ -420,7 +424,7 @@ rf_soft_shm_socket(RfQp *qp)
 
 /* ---------- data ---------- */
 
-/* Wait for notes that the peer sent before data that refers to them? */
+/* Waits for notes that the peer sent before data that refers to them, if necessary. */
 static bool
 notes_wait(RfQp *qp)
 {
@@ -484,6 +488,10 @@ write_payload(RfQp *qp, const RfWr *wr, uint32_t *length, RfWcStatus *status)
 	return OUTCOME_DONE;
 }
 
+/*
+ * Executes one work request over shared memory: copies the payload and puts an immediate into the
+ * receiver's ring. OUTCOME_WAIT if the ring is full or the receiver is not there yet.
+ */
 static Outcome
 execute(RfQp *qp, const RfWr *wr, RfWcStatus *status)
 {
@@ -661,6 +669,10 @@ create_inbox(RfQp *qp, RfError *error)
 	return fd;
 }
 
+/*
+ * The entry of the peer's domain, with one user more; made for its first queue pair. Returns NULL
+ * if memory is short.
+ */
 static RfSoftPeer *
 join_peer(RfDomain *domain, uint64_t domain_id)
 {
@@ -779,8 +791,8 @@ rf_soft_shm_destroy(RfQp *qp)
 }
 
 /*
- * Has the peer of a destroyed queue pair reported its end? Its earlier notes are dropped; the
- * kernel closes their descriptors.
+ * Returns true if the peer of a destroyed queue pair has reported its end. Its earlier notes are
+ * dropped; the kernel closes their descriptors.
  */
 bool
 rf_soft_shm_left(RfQp *qp)

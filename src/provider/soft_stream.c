@@ -7,7 +7,8 @@
  * request is answered by a NAK, after which the stream is dead.
  *
  * With a key the same bytes travel in records of TLS (base/tls.h), of which some may have been read
- * ahead while others have their turn: then the socket says nothing, and RfQp.unread does.
+ * ahead while other queue pairs have their turn: then the socket says nothing, and RfQp.unread
+ * does.
  *
  * Nothing here blocks or waits; a frame may arrive and leave in any number of pieces.
  */
@@ -124,7 +125,10 @@ rf_soft_stream_post(RfQp *qp, const RfWr *wr)
 		kept->frame.length = kept->length;
 	}
 	kept->swaps = qp->swaps_posted;
-	/* one that failed here is still sent: its answer shows that everything before it is done */
+
+	/*
+	 * a request that failed here is still sent: its answer shows that everything before it is done
+	 */
 	if (kept->bad != RF_WC_SUCCESS)
 	{
 		kept->length = 0;
@@ -685,7 +689,7 @@ read_once(RfQp *qp, size_t *asked, bool *no_place)
 }
 
 /*
- * Receives until the socket is empty, the completion queue is full or others should have their
+ * Receives until the socket is empty, the completion queue is full or it is the next queue pair's
  * turn.
  */
 void

@@ -14,7 +14,7 @@
  * Threads: queue pairs are created and connected by the main thread, everything else is done by the
  * lane of the completion queue; a queue pair that no lane knows yet may also be destroyed by the
  * main thread. The completion queue's `lock` protects shared state: it is held while the queue is
- * polled, and while its table of queue pairs or the list of ailing ones changes.
+ * polled, and while its table of queue pairs or its list of ailing queue pairs changes.
  */
 #include <arpa/inet.h>
 #include <assert.h>
@@ -105,7 +105,7 @@ cq_create(RfDevice *device, int depth, RfError *error)
 	{
 		struct ibv_td_init_attr attr = {0};
 
-		/* They can run out; then the lane's queue pairs share a doorbell with others. */
+		/* They can run out; then the lane's queue pairs share a doorbell with other lanes. */
 		cq->td = ibv_alloc_td(device->context, &attr);
 	}
 	return cq;
@@ -118,8 +118,8 @@ cq_fd(RfCq *cq)
 }
 
 /*
- * A consumed event is acknowledged at once, another one never. If none was consumed since the queue
- * was armed, it is still armed, or its event will make the descriptor readable.
+ * A consumed event is acknowledged at once, an unconsumed event never. If no event was consumed
+ * since the queue was armed, it is still armed, or its event will make the descriptor readable.
  */
 static void
 cq_arm(RfCq *cq)
@@ -497,6 +497,10 @@ fill_recvs(RfQp *qp)
 	}
 }
 
+/*
+ * Creates a queue pair on the completion queue and reserves entries for all of its work requests
+ * and receives there. Fails if the device's limits do not allow so many.
+ */
 static RfQp *
 qp_create(RfDomain *domain, RfCq *cq, const RfQpConfig *config, RfError *error)
 {
@@ -524,8 +528,8 @@ qp_create(RfDomain *domain, RfCq *cq, const RfQpConfig *config, RfError *error)
 	qp->max_wr = (uint32_t) config->max_wr;
 
 	/*
-	 * Used receives are posted again in batches; those of an incomplete batch are not available to
-	 * the peer.
+	 * Used receives are posted again in batches; receives of an incomplete batch are not available
+	 * to the peer.
 	 */
 	qp->recv_batch = RECV_BATCH;
 	qp->max_recv = (uint32_t) config->max_recv + RECV_BATCH - 1;

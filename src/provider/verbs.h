@@ -72,7 +72,7 @@ struct RfCq
 	RfDevice   *device;
 	struct ibv_comp_channel *channel;
 	struct ibv_cq *cq;
-	struct ibv_td *td;			/* NULL if the device has none */
+	struct ibv_td *td;			/* NULL if the device has no channel */
 	bool		armed;			/* and no event was consumed since */
 
 	pthread_mutex_t lock;		/* guards all down to stash_size */
@@ -175,8 +175,8 @@ extern void rf_mlx5_free_keys(RfVerbsKeys *keys);
 extern struct ibv_sge *rf_mlx5_entries(RfQp *qp, const RfWr *wr, uint64_t position);
 
 /*
- * Before a batch that starts at position `first`: gives the keys their layouts. False: the device
- * accepts none of it.
+ * Before a batch that starts at position `first`: gives the keys their layouts. Returns false if
+ * the device does not accept the batch.
  */
 extern bool rf_mlx5_configure(RfQp *qp, uint64_t first);
 

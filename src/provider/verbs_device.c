@@ -30,7 +30,7 @@ typedef struct Region
 
 /* ---------- locked memory ---------- */
 
-/* May this process lock memory beyond its limit (CAP_IPC_LOCK)? */
+/* Returns true if this process may lock memory beyond its limit (CAP_IPC_LOCK). */
 static bool
 may_lock_any(void)
 {
@@ -468,6 +468,10 @@ rf_verbs_domain_quiet(RfDomain *domain)
 	return true;
 }
 
+/*
+ * Registers memory with the device. The error of a full memlock limit names the limit, as this is
+ * the usual reason.
+ */
 static RfRegion *
 register_memory(RfDomain *domain, void *addr, size_t length, unsigned int access, RfError *error)
 {
@@ -482,7 +486,10 @@ register_memory(RfDomain *domain, void *addr, size_t length, unsigned int access
 	region->mr = ibv_reg_mr(domain->pd, addr, length, access);
 	if (region->mr != NULL && region->mr->rkey == 0)
 	{
-		/* A legal key, but callers use 0 for none: while this one is held, the next one differs. */
+		/*
+		 * A legal key, but for callers 0 means "no key": while this one is held, the next one
+		 * differs.
+		 */
 		struct ibv_mr *zero = region->mr;
 
 		region->mr = ibv_reg_mr(domain->pd, addr, length, access);

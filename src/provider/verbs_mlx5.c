@@ -63,6 +63,7 @@ struct RfVerbsKeys
 	struct ibv_sge sges[KEYS][RF_MAX_SGE];	/* of the request that uses it and maybe more */
 };
 
+/* Loads the mlx5 library's functions once, if it is installed: the build does not depend on it. */
 static bool
 load(void)
 {

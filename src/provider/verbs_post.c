@@ -39,6 +39,11 @@ ring_put(RfQp *qp, uint64_t wr_id)
 	return true;
 }
 
+/*
+ * Translates the chain into device work requests and posts them with as few doorbells as possible.
+ * A request that the device would refuse becomes a completion with an error in its place, so that
+ * posting never fails.
+ */
 void
 rf_verbs_post(RfQp *qp, RfWr *chain)
 {

@@ -22,15 +22,15 @@ rf_same_node(const RfNodeId *a, const RfNodeId *b)
 
 /*
  * Takes a free entry for a node. True: *index is CLAIMED, with no address and no token yet, or
- * RF_NO_PEER if none is free. False: a waiter came before we owned entry *index, which is
+ * RF_NO_PEER if no entry is free. False: a waiter came before we owned entry *index, which is
  * unchanged: wake its waiters and try again.
  */
 extern bool rf_claim_peer(RfShared *shared, const RfNodeId *node, bool accepted, int *index);
 
 /*
  * Becomes a waiter of the node's entry that is, or will be, its connection: returns its index, and
- * in *attempt the entry's use. RF_NO_PEER if there is none. `accepted`: of this node's own two, the
- * one that was accepted; any one of another node is as good. A waiter decrements RfPeer.waiters
+ * in *attempt the entry's use. RF_NO_PEER if there is no such entry. `accepted`: of this node's own
+ * two, the accepted one; any entry of another node will do. A waiter decrements RfPeer.waiters
  * itself.
  */
 extern int	rf_claim_wait(RfShared *shared, const RfNodeId *node, bool accepted,
@@ -38,8 +38,8 @@ extern int	rf_claim_wait(RfShared *shared, const RfNodeId *node, bool accepted,
 
 /*
  * Stores a token for a client, valid for so long, issued to an SQL role. If the role has role_limit
- * tokens, it replaces the one that expires first; if all entries are taken, one of the role with
- * most. False: stopped processes own all entries.
+ * tokens, it replaces the token that expires first; if all entries are taken, a token of the role
+ * with most. False: stopped processes own all entries.
  */
 extern bool rf_token_put(RfShared *shared, const uint8_t id[16],
 						 const uint8_t secret[RF_TOKEN_SIZE], const RfNodeId *client,
@@ -47,8 +47,8 @@ extern bool rf_token_put(RfShared *shared, const uint8_t id[16],
 
 /*
  * For the engine's main thread only. rf_token_issuer: the role that an issued token is for, and how
- * many its tokens may be. rf_token_take: finds an issued token, and who may use it; unless `keep`,
- * it is removed.
+ * many its tokens may be. rf_token_take: finds an issued token, and the role that may use it;
+ * unless `keep`, it is removed.
  */
 extern bool rf_token_issuer(RfShared *shared, const uint8_t id[16], uint32_t *role,
 							uint32_t *role_limit);

@@ -96,7 +96,7 @@ rf_group_desc_check(const RfGroupDesc *desc, size_t length, RfError *error)
 		{
 			if (addresses[i].known > 1 || addresses[i].flow >= RF_MAX_FLOWS ||
 				(addresses[i].known == 0 && (addresses[i].flow != 0 || addresses[i].key != 0)))
-				what = "An address in it is none of a flow.";
+				what = "An address in it does not belong to a flow.";
 		}
 	}
 	if (what == NULL)

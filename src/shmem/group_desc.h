@@ -45,15 +45,14 @@ typedef struct RfGroupShape
 } RfGroupShape;
 
 /*
- * nodes: those of the producers, then those of the consumers. `desc` has room for
- * rf_group_desc_size().
+ * nodes: the producers' nodes, then the consumers'. `desc` has room for rf_group_desc_size().
  */
 extern bool rf_group_desc_init(RfGroupDesc *desc, const RfGroupShape *shape, const uint8_t id[16],
 							   const RfNodeId *nodes, RfError *error);
 
 /*
- * Is this a complete and valid description? It came from the wire, and was copied to aligned
- * memory.
+ * Returns true if this is a complete and valid description. It came from the wire, and was copied
+ * to aligned memory.
  */
 extern bool rf_group_desc_check(const RfGroupDesc *desc, size_t length, RfError *error);
 

@@ -41,7 +41,9 @@ rf_group_most_free(const uint32_t *free_buffers, uint32_t count, uint32_t turn)
 	return best;
 }
 
-/* The state of one consumer; the first knows that of all, the others only their own. */
+/*
+ * The state of one consumer; the first knows the state of all, every other consumer only its own.
+ */
 typedef struct OrderConsumer
 {
 	uint64_t   *arrived;		/* [producers] slots */
@@ -62,7 +64,7 @@ struct RfOrder
 	uint64_t	given;			/* of these, delivered here */
 	bool		complete;		/* the log is at its end */
 	bool		stopped;
-	bool		report_due;		/* others: something changed since the last message */
+	bool		report_due;		/* not the first: something changed since the last message */
 	RfTurn		turn;			/* the first consumer: of the producers */
 	uint64_t   *decided;		/* [producers] slots of each in the log */
 	uint8_t    *last;			/* [producers * slot_count] does a batch end with the slot */
@@ -180,7 +182,7 @@ rf_order_decide(RfOrder *order, RfError *error)
 	bool		all_ended = true;
 	bool		all_drain = true;
 
-	/* Decisions that the others may have been told are final. */
+	/* Decisions that the other consumers may have been told are final. */
 	if (order->complete || order->stopped)
 		return true;
 	while (idle < order->producers)
@@ -257,6 +259,10 @@ write_log(RfOrder *order, OrderConsumer *other, void *message, uint32_t room)
 	return (uint32_t) (sizeof(header) + header.count * sizeof(uint16_t));
 }
 
+/*
+ * Writes this consumer's arrivals into `message`. Returns its length, or 0 if there is nothing to
+ * report.
+ */
 static uint32_t
 write_arrivals(RfOrder *order, void *message)
 {
@@ -294,6 +300,10 @@ bad_message(RfError *error, uint32_t from)
 					"consumer %u sent an invalid message about the order of batches", from);
 }
 
+/*
+ * Takes the arrivals that a consumer reports. Counts that cannot be are a protocol error, so that a
+ * wrong peer cannot bring the log out of step.
+ */
 static bool
 read_arrivals(RfOrder *order, uint32_t from, const RfOrderHeader *header, const uint8_t *counts,
 			  RfError *error)

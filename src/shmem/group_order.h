@@ -14,7 +14,7 @@
 typedef struct RfTurn
 {
 	uint32_t	next;			/* member to try first */
-	int			torn;			/* -1: none */
+	int			torn;			/* -1 at the beginning */
 } RfTurn;
 
 static inline uint32_t
@@ -31,7 +31,7 @@ rf_turn_take(RfTurn *turn, uint32_t member, bool last)
 }
 
 /*
- * Of `count` members the one with most free buffers; among equals the first from `turn` on.
+ * Returns the member with most free buffers of `count`; among equals the first from `turn` on.
  * RF_GROUP_ANY: all have 0.
  */
 extern int	rf_group_most_free(const uint32_t *free_buffers, uint32_t count, uint32_t turn);
@@ -69,9 +69,9 @@ extern void rf_order_drain(RfOrder *order);
 extern bool rf_order_decide(RfOrder *order, RfError *error);
 
 /*
- * The next message for consumer `to` (the first consumer's log; the others have only to == 0, their
- * arrivals) into `room` bytes, at least RF_GROUP_CONTROL_SIZE less the slot header. Its length, 0:
- * nothing to tell.
+ * The next message for consumer `to` (the first consumer's log; all other consumers have only to ==
+ * 0, their arrivals) into `room` bytes, at least RF_GROUP_CONTROL_SIZE less the slot header. Its
+ * length, 0: nothing to tell.
  */
 extern uint32_t rf_order_write(RfOrder *order, uint32_t to, void *message, uint32_t room);
 

@@ -48,12 +48,12 @@ typedef enum RfFlowRole
  *   it, see life.c
  *   OPENING -> OPEN             engine: buffers and lane are assigned; producer: OPENED came;
  *   consumer: OPEN with its key came
- *   OPENING -> FAILED           engine: OPEN_FAILED came, peer lost (one that was stopped or cut
+ *   OPENING -> FAILED           engine: OPEN_FAILED came, peer lost (a peer that was stopped or cut
  *   off says nothing over libpq either), buffer_wait
  *                               over; rf_flow_error is set before
  *   OPEN -> FAILED              engine: peer lost, protocol error; rf_flow_error is set before
  *   LISTENING -> FREE           consumer backend: nothing ever came
- *   OPENING, OPEN, FAILED -> CLOSING   backend: done with it, for whatever reason; will not touch
+ *   OPENING, OPEN, FAILED -> CLOSING   backend: done with it, for any reason; will not touch
  *   it or its buffers again
  *   CLOSING -> FREE             engine: END sent and received or the connection is gone; buffers
  *   returned
@@ -94,8 +94,9 @@ typedef enum RfSlotStatus
 /*
  * RfFlow.waiting: the event that the owner sleeps for. The sleeper stores it, then re-checks; a
  * process that changes a word that a sleeper may wait for stores that word, then loads this one;
- * all four are sequentially consistent, so one of the two sees the other. The waker takes it back
- * to NONE by an exchange and wakes only when that returned something else.
+ * all four accesses are sequentially consistent, so one of the two processes sees the other's
+ * store. The waker takes it back to NONE by an exchange and wakes only when that returned a
+ * different value.
  */
 typedef enum RfFlowWaiting
 {
@@ -164,7 +165,7 @@ typedef struct RfPlaced
  *
  * The producer makes such a slot only when the reader has a free buffer for it
  * (rf_flow_await_credit). Then its completion depends on the transport only, and an idle reader
- * leaves no page pinned. Not used with shared receive pools, whose buffers others may hold.
+ * leaves no page pinned. Not used with shared receive pools, whose buffers other flows may hold.
  */
 typedef struct RfPart
 {
@@ -222,8 +223,8 @@ typedef struct RfFlow
 	int32_t		peer;			/* index into the peer table */
 	int32_t		owner_pid;
 	_Atomic int32_t owner_proc; /* to wake: ProcGlobal->allProcs[]; changes if shared (share.h) */
-	uint32_t	role_oid;		/* SQL role: decides who may see it; others count by it
-								 * (rdma_fdw.role_share) */
+	uint32_t	role_oid;		/* SQL role: decides which roles may see it; flows are counted by
+								 * it (rdma_fdw.role_share) */
 	uint32_t	role_share;		/* percent of the buffer memory that this role may have */
 	uint32_t	database_oid;
 	uint32_t	remote_flow;	/* producer: the consumer's index, from the stream request;
@@ -236,18 +237,18 @@ typedef struct RfFlow
 	uint64_t	estimated_rows; /* consumer: the planner's estimate, for progress */
 	uint32_t	buffer_wait_ms; /* the claiming session's rdma_fdw.buffer_wait */
 	RfReceivePool *pool;		/* consumer: where it takes buffers from; NULL = it has its own.
-								 * The engine makes it NULL when there is none to be had */
+								 * The engine makes it NULL when no pool is to be had */
 	_Atomic uint32_t claim_after;	/* producer: 1 + the flow that must have got a buffer for a
-									 * slot first (receive.h); 0 = none */
+									 * slot first (receive.h); 0 if there is no such flow */
 	_Atomic uint32_t claim_before;	/* and 1 + the flow for which this is that one. Both before the
 									 * first slot is handed over */
 	int64_t		start_us;		/* CLOCK_REALTIME at claim */
 
 	/*
-	 * Consumer: not 0: the backend lent the entry to itself until then (rf_now_us), and whoever
-	 * makes it 0, by compare-and-swap, has it alone: the backend to use it, the engine to free it
-	 * (life.h). The key, so that no two uses of the entry have the same. lease_until_us before
-	 * lease, and that after LISTENING.
+	 * Consumer: not 0: the backend lent the entry to itself until then (rf_now_us), and the
+	 * process that makes it 0, by compare-and-swap, has it alone: the backend to use it, the
+	 * engine to free it (life.h). The key, so that no two uses of the entry have the same.
+	 * lease_until_us before lease, and that after LISTENING.
 	 */
 	_Atomic uint64_t lease;
 	_Atomic int64_t lease_until_us;
@@ -262,9 +263,10 @@ typedef struct RfFlow
 	uint32_t	pool_buffers;	/* producer: receive buffers in the reader's pool; 0 = it has
 								 * `window` of its own */
 	uint32_t	pool_claimable; /* the first so many of them may be claimed by compare-and-swap */
-	bool		fewer_slots;	/* backend, before anybody may open it: may it have fewer slots
-								 * where buffers are short? */
-	bool		wants_pages;	/* producer: backend, before OPENING: from shared buffers? */
+	bool		fewer_slots;	/* backend, before anybody may open it: whether it may have fewer
+								 * slots where buffers are short */
+	bool		wants_pages;	/* producer: backend, before OPENING: whether rows come from shared
+								 * buffers */
 	bool		has_pages;		/* producer: it can, with this key */
 	uint32_t	pages_lkey;
 
@@ -275,8 +277,8 @@ typedef struct RfFlow
 				_Alignas(RF_CACHE_LINE) _Atomic uint64_t handed;
 	_Atomic uint32_t stop;		/* RfStopReason. consumer backend: wants no more. producer: the
 								 * lane sets it on STOP */
-	_Atomic uint32_t leaving;	/* consumer backend: reads what was sent and wants to be sent an
-								 * end then. producer: the lane sets it */
+	_Atomic uint32_t leaving;	/* consumer backend: reads the slots sent so far and wants to be
+								 * sent an end then. producer: the lane sets it */
 	_Atomic uint32_t abandoned; /* producer backend: closing without an acknowledged end: END says
 								 * FAILED or STOPPED */
 	_Atomic uint32_t weight;	/* 1..RF_MAX_WEIGHT, 0 stands for the default. Reader: its setting.
@@ -308,7 +310,7 @@ typedef struct RfFlow
 	 */
 	_Atomic uint32_t value_state;	/* RfValueState */
 	uint32_t	value_lkey;		/* engine */
-	uint8_t    *value;			/* engine: the piece; NULL = none */
+	uint8_t    *value;			/* engine: the piece; NULL without a piece */
 	uint64_t	value_size;		/* engine: bytes */
 	uint64_t	value_wanted;	/* backend */
 	uint32_t	value_of;		/* backend, with it: 1 + the flow whose piece it shall be, too; 0 =
@@ -341,8 +343,8 @@ typedef struct RfLaneThrottle
 /* A queue pair of a lane, by peer. The lane writes, any process reads. */
 typedef struct RfLaneQp
 {
-	_Atomic uint32_t number;	/* 0 = there is none; stored last when it is made, first when it
-								 * goes */
+	_Atomic uint32_t number;	/* 0 = there is no queue pair; stored last when it is made, first
+								 * when it goes */
 	_Atomic uint32_t thread_domain; /* 1: on a thread domain, which is the lane's own */
 	_Atomic uint32_t outstanding;
 	_Atomic uint32_t outstanding_max;
@@ -373,7 +375,7 @@ typedef struct RfLane
 	_Atomic uint64_t requests;	/* slots and messages to be sent */
 	_Atomic uint64_t work_requests; /* that carried them: requests - merged */
 	_Atomic uint64_t merged;	/* requests that left within another's work request */
-	_Atomic uint64_t merged_while_throttled;	/* those of them that had to wait for the window or
+	_Atomic uint64_t merged_while_throttled;	/* merged writes that had to wait for the window or
 												 * for room in the send queue */
 	_Atomic uint64_t chained;	/* work requests that shared a doorbell with an earlier one */
 	_Atomic uint64_t signaled;	/* work requests that asked for a completion */
@@ -402,7 +404,7 @@ typedef struct RfLane
 	_Atomic uint64_t claims_held_up;	/* times that a claim could not begin because enough were
 										 * under way */
 	_Atomic uint64_t claims_asked;	/* buffers asked for instead */
-	_Atomic uint64_t grants;	/* buffers granted to those that asked */
+	_Atomic uint64_t grants;	/* buffers granted to flows that asked */
 	_Atomic uint64_t backoff_us;	/* waited between attempts, in all */
 	_Atomic uint32_t backoff_limit_us;	/* t_max of the flow that claimed last */
 	_Atomic uint32_t claims_at_once;	/* and how many claims of it may be under way */
@@ -426,8 +428,9 @@ typedef struct RfAdmissionStats
  *
  * A backend that must wait for a node's entry increments `waiters` first and reads state and node
  * then. A claimer reads `waiters` after its compare-and-swap, and restores the entry if there are
- * any. All of these are sequentially consistent, so one of the two sees the other. Two backends may
- * claim an entry each for the same node; the engine connects for the first and frees the second.
+ * any. All of these are sequentially consistent, so one of the two sees the other's store. Two
+ * backends may claim an entry each for the same node; the engine connects for the first and frees
+ * the second.
  */
 typedef enum RfPeerState
 {
@@ -440,7 +443,7 @@ typedef enum RfPeerState
 	RF_PEER_CLOSING				/* lanes are detaching */
 } RfPeerState;
 
-/* Can shared buffers be sent to a peer in place? */
+/* Whether shared buffers can be sent to a peer in place */
 typedef enum RfPeerPages
 {
 	RF_PAGES_NOT_ASKED = 0,
@@ -457,14 +460,15 @@ typedef struct RfPeer
 	char		host[128];		/* as the user names it; of an accepted one, its address */
 	char		addresses[128]; /* numeric, with commas between: where the engine connects to */
 	uint32_t	port;
-	uint32_t	role;			/* SQL role whose token or session brought it; by whoever claims
+	uint32_t	role;			/* SQL role whose token or session brought it; by the claimer of
 								 * the entry */
 	uint32_t	role_limit;		/* and of how many of these places it may have */
 	uint8_t		token_id[16];
 	uint8_t		token[RF_TOKEN_SIZE];	/* wiped when used */
 	RfError		error;			/* FAILED, CLOSING: why. CONNECTED: why without RDMA, or empty */
 	char		transport[16];	/* "shm", "tcp", "verbs" */
-	char		encryption[32]; /* of rows on the network: how, or "none"; "" = they cross none */
+	char		encryption[32]; /* of rows on the network: how, or "none"; "" if they cross no
+								 * network */
 	_Atomic uint32_t fell_back; /* 1: no warning of it yet. Engine sets, one backend clears */
 	uint32_t	attempt;		/* counts claims of this entry: a waiter knows by it whether the
 								 * failure is its own */
@@ -475,8 +479,9 @@ typedef struct RfPeer
 	_Atomic uint32_t usual_round_trip_us;	/* see note_round_trip(); 0 = not known. The engine
 											 * writes */
 	_Atomic uint64_t bandwidth; /* bytes per second, smoothed, of pulls that waited for the
-								 * network; 0 = none did. Backends write (src/remote/link.c); of
-								 * two at the same time one is lost */
+								 * network; 0 if no pull did. Backends write (src/remote/link.c);
+								 * of two at the same time one is lost Backends write
+								 * (src/remote/link.c); of two at the same time one is lost */
 	_Atomic uint64_t bytes_sent;
 	_Atomic uint64_t bytes_received;
 	_Atomic uint64_t flows_opened;
@@ -500,8 +505,7 @@ typedef struct RfToken
 	uint8_t		id[16];
 	uint8_t		secret[RF_TOKEN_SIZE];
 	RfNodeId	client;
-	_Atomic uint32_t role;		/* SQL role that it was issued to; others read it to share places
-								 * fairly */
+	_Atomic uint32_t role;		/* SQL role that it was issued to; read to share places fairly */
 	uint32_t	role_limit;		/* of how many tokens that role may have */
 } RfToken;
 
@@ -537,11 +541,11 @@ typedef struct RfCalibration
 typedef struct RfValueStats
 {
 	_Atomic uint64_t used;		/* bytes that flows have */
-	_Atomic uint64_t registered;	/* bytes that are registered; what is registered for two peers
-									 * counts twice */
+	_Atomic uint64_t registered;	/* bytes that are registered; memory that is registered for two
+									 * peers counts twice */
 	_Atomic uint64_t registrations;
 	_Atomic uint64_t hits;		/* pieces that were registered already */
-	_Atomic uint64_t evictions; /* registrations dropped for the limit of unused ones */
+	_Atomic uint64_t evictions; /* registrations dropped for the limit of unused registrations */
 	_Atomic uint64_t refused;
 } RfValueStats;
 
@@ -565,7 +569,7 @@ typedef struct RfShared
 	uint64_t	segment_size;	/* the others so many */
 	bool		huge_pages;		/* for segments, where there are some */
 	uint32_t	lane_count;
-	uint8_t    *value_memory;	/* the same address in every process; NULL = there is none */
+	uint8_t    *value_memory;	/* the same address in every process; NULL without value memory */
 	uint64_t	value_size;		/* bytes, whole units */
 	RfValueStats values;
 	uint8_t    *page_memory;	/* PostgreSQL's shared buffers, the same address in every process */
@@ -580,7 +584,7 @@ typedef struct RfShared
 	RfDeviceCaps device;		/* written by the engine before engine_pid */
 	RfError		device_error;	/* why verbs was not chosen, for rdma.check */
 	RfError		start_error;	/* why engine_pid is 0 though an engine runs; kind NONE: unknown.
-								 * The engine writes */
+								 * The engine writes The engine writes */
 	RfCalibration calibration;
 	RfAdmissionStats admission;
 
@@ -601,18 +605,18 @@ typedef struct RfShared
 
 	/*
 	 * Entries of flows[] that are not FREE, or somewhat more: counted before one is claimed and
-	 * after it is freed, by who does that. As long as it is below a role's share, no role has its
-	 * share.
+	 * after it is freed, by the same process. As long as it is below a role's share, no role has
+	 * its share.
 	 */
 	_Atomic uint32_t flows_used;
 
-	/* Entries with a lease: counted before it is set and after it is taken, by who does that. */
+	/* Entries with a lease: counted before it is set and after it is taken, by the same process. */
 	_Atomic uint32_t flows_lent;
 
 	/*
 	 * Entries from here on were never claimed, so that the main thread need not look at them:
-	 * raised by a backend before it claims one beyond, which it does when it finds none free
-	 * below.
+	 * raised by a backend before it claims an entry beyond, which it does when it finds no free
+	 * entry below.
 	 */
 	_Atomic uint32_t flows_reached;
 	_Atomic uint64_t buffer_waits;
@@ -629,8 +633,8 @@ typedef struct RfShared
 } RfShared;
 
 /*
- * Segments come in two sizes: what a peer is usually lent is small, so that there are enough of
- * them for many peers; large ones hold the buffers that do not fit.
+ * Segments come in two sizes: a peer is usually lent small segments, so that there are enough of
+ * them for many peers; large segments hold the buffers that do not fit.
  */
 #define RF_SMALL_SEGMENT	(2u << 20)	/* a huge page */
 
@@ -670,7 +674,7 @@ rf_segment_at(const RfShared *shared, uint64_t offset)
 
 /*
  * Why a flow is FAILED: written by the engine before the store of that state, read after it. They
- * are apart from the flows because they are large and seldom written: untouched ones take address
+ * are apart from the flows because they are large and seldom written: untouched errors take address
  * space, not memory.
  */
 static inline RfError *

@@ -6,15 +6,15 @@
  *
  * Which side may free an entry. An entry becomes FREE either by its backend, from CLAIMED and
  * LISTENING (the engine does not know it), or by the engine, from CLOSING. So in OPENING, OPEN,
- * FAILED and CLOSING the entry cannot change its owner behind the engine's back, whereas one that
- * the engine sees LISTENING may have been released, claimed and made LISTENING again by another
- * backend between any two reads. The engine therefore holds a listening entry (LISTENING ->
+ * FAILED and CLOSING the entry cannot change its owner behind the engine's back, whereas an entry
+ * that the engine sees LISTENING may have been released, claimed and made LISTENING again by
+ * another backend between any two reads. The engine therefore holds a listening entry (LISTENING ->
  * OPENING) before it reads or writes anything in it, and releases a wrong one; its owner does not
  * notice, since it waits for OPEN or FAILED.
  *
  * A backend that is idle cannot release an entry that nobody opens. So it may lend it for a time:
- * then the engine frees it from LISTENING and FAILED. Whoever takes the lease has the entry, as if
- * the backend had released it: neither does anything to the entry before.
+ * then the engine frees it from LISTENING and FAILED. The process that takes the lease has the
+ * entry, as if the backend had released it: neither does anything to the entry before.
  */
 #include "life.h"
 

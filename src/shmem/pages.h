@@ -27,7 +27,7 @@ typedef struct RfPartsPlace
 typedef struct RfPartsEntries
 {
 	int			count;			/* 0: a part is outside slot and pool, or too many parts */
-	int			strided_count;	/* of them, those that are strided */
+	int			strided_count;	/* of them, strided parts */
 	uint32_t	bytes;			/* in all */
 	uint32_t	page_bytes;		/* of them from pages */
 	RfSge		sge[RF_MAX_SGE];

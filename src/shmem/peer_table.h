@@ -16,19 +16,19 @@ extern const char *rf_node_text(const RfNodeId *node);
 /* Our side of a hello, and the type image; either may be NULL. */
 extern void rf_node_self(RfNodeId *node, RfTypeImage *image);
 
-/* The request that this node passes to rdma.hello() of another one. */
+/* The request that this node passes to rdma.hello() of another node. */
 extern void rf_hello_request(RfHelloRequest *request, bool need_token);
 
 /*
  * Index of the CONNECTED entry for a node, or RF_NO_PEER. `producer_side` matters only for a node
- * connected to itself: the reader uses the entry that connected, the data node's session the one
- * that was accepted.
+ * connected to itself: the reader uses the entry that connected, the data node's session the
+ * accepted entry.
  */
 extern int	rf_peer_find(const RfNodeId *node, bool producer_side);
 
 /*
- * Takes a free entry for a node, state CLAIMED; RF_NO_PEER: there is none. The caller owns it until
- * it stores the next state.
+ * Takes a free entry for a node, state CLAIMED; returns RF_NO_PEER if there is no free entry. The
+ * caller owns it until it stores the next state.
  */
 extern int	rf_peer_claim(const RfNodeId *node, bool accepted);
 

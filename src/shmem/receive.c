@@ -81,7 +81,7 @@ rf_receive_forget(RfReceivePool *pool, uint32_t flow)
 	}
 }
 
-/* Takes one if there are at least so many; the claimable ones first. */
+/* Takes a buffer if there are at least so many; the claimable buffers first. */
 static int
 take(RfReceivePool *pool, int at_least, uint64_t of)
 {

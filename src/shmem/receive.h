@@ -37,12 +37,12 @@
  * the slot that it waits for.
  *   - A consumer that waits for no particular producer takes any full buffer. If no buffer is full
  *     or on its way, all buffers are free, and claims and grants succeed.
- *   - One that waits for the rest of a batch (RfTurn.torn) may leave all buffers full of others'
- *     batches. Then the producer's claims lose, it asks, and gets the last buffer; the part that
- *     lands there is read at once and released before the consumer waits for the next one, so the
- *     last buffer is available for each part. Slots of a flow use its buffers in the order in which
- *     it gets them, and it asks only when it has none and no claim under way, so the buffer cannot
- *     go to a later slot.
+ *   - A flow that waits for the rest of a batch (RfTurn.torn) may leave all buffers full of other
+ *     flows' batches. Then the producer's claims lose, it asks, and gets the last buffer; the part
+ *     that lands there is read at once and released before the consumer waits for the next one, so
+ *     the last buffer is available for each part. Slots of a flow use its buffers in the order in
+ *     which it gets them, and it asks only when it has no buffer and no claim under way, so the
+ *     buffer cannot go to a later slot.
  *   - A producer holds a buffer only for a slot that is READY and has credit, so it waits only for
  *     the network before it hands it over. A silent producer holds nothing.
  *   - Flows that ask wait in line (per lane), so claims do not starve them: while any waits,
@@ -145,8 +145,8 @@ extern void rf_receive_unused(RfReceivePool *pool, uint32_t flow, uint64_t grant
 extern void rf_receive_forget(RfReceivePool *pool, uint32_t flow);
 
 /*
- * Lane: takes a buffer for a flow in line, -1 if there is none for it. `slot`: the next to arrive.
- * rf_receive_may_grant: would it find one?
+ * Lane: takes a buffer for a flow in line; returns -1 if there is no buffer for it. `slot`: the
+ * next to arrive. rf_receive_may_grant: would it find one?
  */
 extern int	rf_receive_grant(RfReceivePool *pool, uint32_t flow, uint64_t slot);
 extern bool rf_receive_may_grant(RfReceivePool *pool, uint32_t flow, uint64_t slot);

@@ -9,7 +9,7 @@
  * while the flow is in that lane's ring or on the way into it. A ringer stores its change first,
  * then sets the bit; the taker clears the bit, then reads the flow. Both are read-modify-writes of
  * one word, so a ringer that finds the bit set precedes the taker's clearing, and the taker sees
- * what it stored.
+ * the ringer's store.
  *
  * Why lanes do not disturb each other. An entry may be freed and claimed again while a doorbell of
  * its old life still lies in the ring of its old lane. That doorbell holds only the old lane's bit:

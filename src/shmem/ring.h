@@ -18,8 +18,8 @@ extern void rf_lane_queue(RfLane *lane, RfFlow *flows, uint32_t flow_index);
 extern void rf_lane_wake(RfLane *lane);
 
 /*
- * Lane: takes the next rung flow, clearing its bit of the `queued` word first; false if there is
- * none.
+ * Lane: takes the next rung flow, clearing its bit of the `queued` word first; returns false if no
+ * flow is rung.
  */
 extern bool rf_lane_take(RfLane *lane, RfFlow *flows, uint32_t *flow_index);
 

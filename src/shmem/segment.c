@@ -18,11 +18,11 @@
 static uint32_t mapped[RF_MAX_SEGMENTS];
 
 /*
- * Maps the file at addr instead of what is there. In an engine addr must not be free for a moment:
- * its lanes map the memory of peers wherever the kernel finds room, and would lose to us, without
- * an error, what they got there. But a MAP_FIXED that the file refuses leaves addr free, and one of
- * huge pages refuses when there are not enough. So it is asked elsewhere first; a file keeps the
- * huge pages that it has reserved.
+ * Maps the file at addr in place of the present mapping. In an engine addr must not be free for a
+ * moment: its lanes map the memory of peers wherever the kernel finds room, and would lose to us,
+ * without an error, the memory that they got there. But a MAP_FIXED that the file refuses leaves
+ * addr free, and one of huge pages refuses when there are not enough. So it is asked elsewhere
+ * first; a file keeps the huge pages that it has reserved.
  */
 static bool
 map_at(uint8_t *addr, size_t size, int fd)

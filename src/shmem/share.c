@@ -7,23 +7,23 @@
  * Order. Slots are taken in the order in which they were written, under the lock, by rf_slot_read;
  * so counts, sequence numbers and the END slot are checked as for a single reader. They are copied
  * side by side. Buffers go back to the producer in order (credit is a number), each when it and all
- * before it were copied; since copying waits for nothing, none is kept for long. The END slot goes
- * back last: the producer's acknowledgement still means that every byte was copied.
+ * before it were copied; since copying waits for nothing, no buffer is kept for long. The END slot
+ * goes back last: the producer's acknowledgement still means that every byte was copied.
  *
  * A batch in several slots belongs to the reader that took its first: no other reader takes a slot
  * until the last one.
  *
  * Sleeping. The lane wakes one process, RfFlow.owner_proc. Of the readers that find nothing the
  * first becomes the watcher: under the lock it makes itself the owner_proc, stores `waiting`, and
- * looks once more (RfFlow.waiting's rule). The others become idle and rely on the watcher. A reader
- * that takes a slot stops watching and wakes one of the idle, which checks the stream and, if it
- * finds nothing, becomes the watcher; a reader that sees the end, or that none will come, wakes
- * all. So while any reader is idle there is a watcher, an assembler, or a reader that was woken and
- * has not checked yet. A watcher that wakes up and finds a part for the assembler, who may be idle,
- * wakes that one and becomes idle.
+ * looks once more (RfFlow.waiting's rule). All other readers become idle and rely on the watcher. A
+ * reader that takes a slot stops watching and wakes an idle reader, which checks the stream and, if
+ * it finds nothing, becomes the watcher; a reader that sees the end, or that no slot will come,
+ * wakes all. So while any reader is idle there is a watcher, an assembler, or a reader that was
+ * woken and has not checked yet. A watcher that wakes up and finds a part for the assembler, which
+ * may be idle, wakes the assembler and becomes idle.
  *
- * A reader of several streams sleeps in all of them at once, as watcher of some and idle in others,
- * and is woken by any. It then checks all of them before it sleeps again, or takes a slot and
+ * A reader of several streams sleeps in all of them at once, as watcher of some and idle in the
+ * rest, and is woken by any. It then checks all of them before it sleeps again, or takes a slot and
  * passes its roles in the other streams on (rf_share_pass): it is neither watcher nor idle there
  * any more, and where no watcher is left one of the idle is woken, as above, or the assembler if
  * there is one. It also passes on where it was woken and has not checked yet, so the invariant
@@ -32,7 +32,7 @@
  *
  * The owner_proc is stored before `waiting`. A lane that read an older `waiting` may wake either
  * process: the old watcher is not asleep any more, the new one looks after its store, which comes
- * after the lane's exchange, and sees what the lane stored before that.
+ * after the lane's exchange, and sees the value that the lane stored before that.
  *
  * The end. The leader closes the flow regardless of workers. It takes the key out under the lock
  * first. A worker that is copying then may copy from a buffer with new content; it learns so when

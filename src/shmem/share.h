@@ -17,9 +17,9 @@
  * speed.
  *
  * One process may read several such flows, of a statement that runs on several nodes: it checks
- * each in turn and sleeps if none has a slot. When it has found one it reports to the others
- * (rf_share_pass) that it will not check them soon, because it may not return until other
- * processes, which may sleep there, have made progress.
+ * each in turn and sleeps if no flow has a slot. When it has found one it reports to the readers of
+ * the remaining flows (rf_share_pass) that it will not check them soon, because it may not return
+ * until other processes, which may sleep there, have made progress.
  *
  * Plain C. A process's part in it, with latches and errors, is rdma_fdw/reader.h.
  */

@@ -84,6 +84,10 @@ rf_slot_fill(RfFlow *flow, RfSlotCursor *cursor)
 	return slot_address(flow, cursor->next);
 }
 
+/*
+ * Fills the header of the cursor's next slot and hands it over with this status. Returns true if
+ * the lane has something to do, so that a doorbell is worth it.
+ */
 static bool
 submit(RfFlow *flow, RfSlotCursor *cursor, RfSlotStatus status, uint32_t length, uint32_t flags,
 	   uint64_t rows)
@@ -161,8 +165,8 @@ rf_slots_withdraw(RfFlow *flow, const RfSlotCursor *cursor, uint64_t first)
 	uint64_t	end = first < completed ? completed : first;
 
 	/*
-	 * The lane takes slots in order. From the oldest on: it takes none from the first one that we
-	 * get; one that we do not get is being sent, or was sent.
+	 * The lane takes slots in order. From the oldest on: if we get a slot, the lane takes no slot
+	 * from there on; a slot that we do not get is being sent, or was sent.
 	 */
 	for (uint64_t slot = end; slot < cursor->next; slot++)
 	{
@@ -172,7 +176,7 @@ rf_slots_withdraw(RfFlow *flow, const RfSlotCursor *cursor, uint64_t first)
 										   RF_SLOT_FILLING) ||
 			status == RF_SLOT_FILLING)
 			return end;
-		/* One without pages may be sent or not; it matters only for later ones. */
+		/* A slot without pages may be sent or not; it matters only for later slots. */
 		if (status != RF_SLOT_READY && status != RF_SLOT_PLACED)
 			end = slot + 1;
 	}
@@ -185,7 +189,10 @@ rf_slot_acked(RfFlow *flow)
 	return atomic_load(&flow->credit) == atomic_load_explicit(&flow->handed, memory_order_relaxed);
 }
 
-/* Is the header valid for the next slot of this flow? If not, sets *error and returns false. */
+/*
+ * Checks that the header is valid for the next slot of this flow. If not, sets *error and returns
+ * false.
+ */
 static bool
 check_header(const RfFlow *flow, const RfSlotCursor *cursor, const RfSlotHeader *header,
 			 RfError *error)

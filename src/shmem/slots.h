@@ -29,7 +29,7 @@ typedef struct RfSlotCursor
 	uint64_t	rows;			/* of the data slots so far */
 	uint64_t	bytes;
 	uint64_t	offset;			/* bytes of the batch whose LAST is not handed over, or read, yet */
-	uint32_t	checksum;		/* producer: of the same, see rf_flow_submit; 0 = none */
+	uint32_t	checksum;		/* producer: of the same, see rf_flow_submit; 0 if unknown */
 	bool		in_batch;		/* between FIRST and LAST */
 	bool		remote_end_noticed; /* consumer: its owner knows that remote_end is set */
 	bool		ended;			/* the END slot was submitted (producer) or seen (consumer) */
@@ -41,7 +41,7 @@ typedef enum RfSlotRead
 	RF_READ_DATA,
 	RF_READ_END,				/* the END slot, counts checked; it is released already: ring the
 								 * lane */
-	RF_READ_BAD					/* *error says what is wrong with the slot */
+	RF_READ_BAD					/* error describes the fault of the slot */
 } RfSlotRead;
 
 /*
@@ -92,7 +92,7 @@ extern bool rf_slot_submit_gathered(RfFlow *flow, RfSlotCursor *cursor, uint32_t
  */
 extern uint64_t rf_slots_withdraw(RfFlow *flow, const RfSlotCursor *cursor, uint64_t first);
 
-/* Has the reader released everything that was handed over? */
+/* Returns true if the reader has released everything that was handed over. */
 extern bool rf_slot_acked(RfFlow *flow);
 
 /* Consumer. Reads the next slot: FULL -> READING, header copied to *header and checked. */
@@ -106,8 +106,8 @@ extern RfSlotRead rf_slot_read(RfFlow *flow, RfSlotCursor *cursor, RfSlotHeader 
 extern bool rf_slot_release(RfFlow *flow, RfSlotCursor *cursor);
 
 /*
- * Does the owner of a flow beyond OPENING have anything to process? For the check between storing
- * `waiting` and sleeping.
+ * Returns true if the owner of a flow beyond OPENING has anything to process. For the check between
+ * storing `waiting` and sleeping.
  */
 extern bool rf_slots_ready(RfFlow *flow, const RfSlotCursor *cursor, RfFlowWaiting waiting);
 

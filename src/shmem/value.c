@@ -10,9 +10,9 @@
  * twice the cheaper of the two, at once if registering costs almost nothing or an earlier stream's
  * registration is available, never for a single row if copying it is cheaper.
  *
- * The piece has two halves. Rows are built one after another in one half while those of the other
- * are sent; a half is reused when the last slot of its rows has been sent, so memory that a device
- * may still read is never written.
+ * The piece has two halves. Rows are built one after another in one half while the rows of the
+ * other half are sent; a half is reused when the last slot of its rows has been sent, so memory
+ * that a device may still read is never written.
  *
  * Plain C, one backend's own; it never sleeps, never rings and never raises.
  */
@@ -36,7 +36,7 @@ piece_size(uint64_t bytes)
 	return 2 * half;
 }
 
-/* Has copying cost as much as requesting the piece would? */
+/* Returns true if copying has cost as much as requesting the piece would. */
 static bool
 pays(const RfShared *shared, const RfFlow *flow, uint64_t copied, uint64_t piece)
 {

@@ -3,7 +3,8 @@
  *
  * Several lanes take and give. No wake-up is lost: a lane reads `given`, finds no room, sets its
  * bit in `waiting`, and reads `given` again before it sleeps; a lane that returns bytes counts that
- * in `given`, then reads `waiting`. All are sequentially consistent, so one sees the other.
+ * in `given`, then reads `waiting`. All are sequentially consistent, so one of the two lanes sees
+ * the other's store.
  *
  * No lane starves another: while others wait, a lane gets no more than its share of the window. A
  * lane with nothing in flight may exceed its share for one work request, but not twice in a row, so

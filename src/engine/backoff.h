@@ -38,7 +38,7 @@ typedef struct RfBackoff
 extern void rf_backoff_init(RfBackoff *backoff, uint64_t unit_ns, uint32_t most, uint64_t seed,
 							uint64_t now_ns);
 
-/* May another claim begin? True: it runs until rf_backoff_won or rf_backoff_gave_up. */
+/* Returns true if another claim may begin; it runs until rf_backoff_won or rf_backoff_gave_up. */
 extern bool rf_backoff_begin(RfBackoff *backoff);
 
 /*

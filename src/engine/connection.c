@@ -1,10 +1,10 @@
 /*
- * connection.c - a control connection: how it begins, what it sends, how it ends, and the entry of
- * the peer table that it owns from SETUP on.
+ * connection.c - a control connection: its beginning, its bytes, its end, and the entry of the peer
+ * table that it owns from SETUP on.
  *
  * A connection that dies keeps its memory until the end of the round, and its peer entry until all
- * lanes have released its queue pairs. This file calls none of the files that use it;
- * rf_engine->peer_failed and peer_gone tell those that depend on a peer.
+ * lanes have released its queue pairs. This file calls no file that uses it; rf_engine->peer_failed
+ * and peer_gone tell the objects that depend on a peer.
  */
 #include "postgres.h"
 
@@ -88,7 +88,7 @@ rf_connection_begin_tls(RfConnection *connection)
 	memset(&error, 0, sizeof(error));
 	if (hs->out_used > 0)
 		rf_error(&error, RF_ERROR_CONNECTION, NULL, NULL,
-				 "the other engine does not read what it is sent");
+				 "the other engine does not read its messages");
 	else if (!rf_handshake_tls_secret(hs, !connection->accepted, connection->secret, key.secret))
 		rf_error(&error, RF_ERROR_RESOURCES, NULL, NULL, "could not compute a key");
 	else
@@ -122,7 +122,7 @@ rf_connection_reason(const RfConnection *connection, int code)
 	return reason != NULL ? reason : strerror(code);
 }
 
-/* Sends what is queued. Returns as send() does; 0: nothing was queued. */
+/* Sends the queued bytes. Returns as send() does; 0: nothing was queued. */
 static ssize_t
 send_queued(RfConnection *connection)
 {
@@ -135,8 +135,8 @@ send_queued(RfConnection *connection)
 }
 
 /*
- * Is anything waiting for room in the socket? Under TLS it may wait for the other end's handshake
- * message instead.
+ * Returns true if bytes wait for room in the socket. Under TLS it may wait for the other end's
+ * handshake message instead.
  */
 static bool
 wants_room(const RfConnection *connection)
@@ -192,7 +192,7 @@ rf_connection_send(RfConnection *connection, RfControlType type, const void *pay
 	{
 		memset(&error, 0, sizeof(error));
 		rf_error(&error, RF_ERROR_CONNECTION, NULL, NULL,
-				 "the other engine does not read what it is sent");
+				 "the other engine does not read its messages");
 		rf_connection_fail(connection, &error);
 		return;
 	}
@@ -212,7 +212,7 @@ rf_connection_refuse(RfConnection *connection, uint32_t reason, const char *mess
 				(errmsg("rdma_fdw engine: refused a connection from %s: %s", address, message)));
 	rf_handshake_refuse(&connection->handshake, reason, message);
 
-	/* Send only what fits into the socket's buffer: the other side may never read it. */
+	/* Send only as many bytes as fit into the socket's buffer: the other side may never read it. */
 	(void) send(connection->source.fd, connection->handshake.out, connection->handshake.out_used,
 				MSG_NOSIGNAL | MSG_DONTWAIT);
 	memset(&error, 0, sizeof(error));

@@ -104,7 +104,7 @@ rf_contest_begin(RfConnection *newcomer)
 	return true;
 }
 
-/* The old connection has answered a PING: whoever waits for that is not needed. */
+/* The old connection answered a PING, so the waiting new one is refused. */
 void
 rf_contest_alive(const RfConnection *old, uint64_t stamp)
 {

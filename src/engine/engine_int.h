@@ -1,5 +1,5 @@
 /*
- * engine_int.h - inside the engine's room only: what its PostgreSQL files share.
+ * engine_int.h - inside the engine's room only: declarations shared by its PostgreSQL files.
  *
  * From the bottom to the top, each calls those before it only:
  *
@@ -7,13 +7,13 @@
  * socket.c      sockets to other engines
  * receive.c     memory for shared receive pools
  * pages.c       shared buffers as a source for a peer's queue pairs
- * prove.c       that data gets through a connection: what the two ends write to each other
+ * prove.c       that data gets through a connection: the proofs of the two ends
  * connection.c  a control connection: bytes, end, its entry of the peer table
  * contest.c     a second connection of a node
  * places.c      how many nodes' connections a role may have
  * open.c        opening and freeing of flows
  * setup.c       from the proof of the token to queue pairs that data gets through
- * peer.c        what happens on control connections: requests, messages, timers, loss
+ * peer.c        events of control connections: requests, messages, timers, loss
  * listener.c    listening and accepting
  * main.c        the worker: start, loop, timers, end
  *
@@ -59,7 +59,7 @@ typedef struct RfSource
 {
 	RfSourceKind kind;
 	int			fd;
-	uint32_t	events;			/* what epoll watches now */
+	uint32_t	events;			/* the events that epoll watches now */
 } RfSource;
 
 typedef struct RfConnection RfConnection;
@@ -97,7 +97,7 @@ struct RfConnection
 	RfConnection *next;
 	RfConnectionPhase phase;
 	RfHandshake handshake;
-	RfTls	   *tls;			/* from SETUP on what carries it; NULL = both ends want it in clear */
+	RfTls	   *tls;			/* TLS from SETUP on; NULL = both ends want it in clear */
 	bool		unread;			/* it has read more than was dealt with */
 	int			peer;			/* RF_NO_PEER until known */
 	bool		accepted;
@@ -108,7 +108,7 @@ struct RfConnection
 	int64_t		deadline_us;	/* of connecting, handshake and set-up */
 	int64_t		heard_us;
 	int64_t		ping_us;		/* when the next PING is due */
-	uint32_t	round_trips[RF_ROUND_TRIPS];	/* microseconds, the last ones, in a ring */
+	uint32_t	round_trips[RF_ROUND_TRIPS];	/* microseconds, the latest, in a ring */
 	uint32_t	round_trip_count;	/* so far */
 	int64_t		retry_us;		/* initiator refused for a connection the other way: try again
 								 * then, 0 = no */
@@ -126,9 +126,9 @@ struct RfConnection
 	uint32_t	lanes;
 	RfDomain   *domain;
 	bool		over_sockets;	/* its queue pairs want them: the software transport */
-	RfPath		path;			/* SETUP: what both ends have said of the queue pairs */
+	RfPath		path;			/* SETUP: both ends' messages about the queue pairs */
 	uint8_t    *proof_memory;	/* RF_PROOF_SIZE bytes for each lane, and of our own proof behind
-								 * them; NULL = none */
+								 * them; NULL without proofs */
 	RfRegion   *proof_region;	/* registration of it */
 	RfLaneProof proofs[RF_MAX_LANES];	/* the lanes read them */
 	uint32_t	lanes_proven;
@@ -140,14 +140,15 @@ struct RfConnection
 	bool		have_blob[RF_MAX_LANES];
 	uint8_t		blobs[RF_MAX_LANES][RF_QP_BLOB_SIZE];
 	RfDataSocket sockets[RF_MAX_LANES]; /* initiator: on the way */
-	int			waiting_socket[RF_MAX_LANES];	/* acceptor: attached before its blob came; -1 none */
+	int			waiting_socket[RF_MAX_LANES];	/* acceptor: attached before its blob came; -1 if
+												 * not */
 	bool		connected[RF_MAX_LANES];
 	bool		local_sockets;
 	uint32_t	lanes_dropping;
 	RfError		error;			/* why it is being dropped */
 };
 
-/* What the main thread remembers of a flow beside its entry. */
+/* The main thread's data of a flow beside its entry. */
 typedef enum RfFlowPhase
 {
 	RF_OPEN_NONE = 0,
@@ -163,12 +164,12 @@ typedef struct RfFlowWork
 	bool		producer;
 	int			peer;
 	int64_t		deadline_us;
-	RfBlock		block;			/* buffers; block.segment < 0: none */
-	RfPiece		piece;			/* of value memory; piece.units == 0: none */
+	RfBlock		block;			/* buffers; block.segment < 0: not allocated */
+	RfPiece		piece;			/* of value memory; piece.units == 0: not allocated */
 	RfReceivePool *pool;		/* consumer side: its buffers are this pool's instead */
 	uint32_t	lane;
-	RfControlOpen open;			/* consumer side: who asked */
-	RfControlOpened opened;		/* producer side: what OPENED said */
+	RfControlOpen open;			/* consumer side: the requesting connection */
+	RfControlOpened opened;		/* producer side: the contents of OPENED */
 } RfFlowWork;
 
 /* The memory of a shared receive pool, as long as flows use it. */
@@ -177,7 +178,7 @@ typedef struct RfReceiveWork
 	RfBlock		block;
 	uint32_t	users;			/* flows that have it: from the opening until they are freed */
 	uint32_t	role_oid;		/* of these */
-	bool		refused;		/* it can have none; its flows get buffers of their own */
+	bool		refused;		/* no pool is possible; its flows get buffers of their own */
 } RfReceiveWork;
 
 typedef struct RfEngine
@@ -204,7 +205,10 @@ typedef struct RfEngine
 	uint8_t		boot_id[16];
 	uint32_t	unauthenticated;	/* accepted connections in the crowd */
 
-	/* What depends on a peer (open.c): its connection failed; no lane has a queue pair of it left. */
+	/*
+	 * Tell the objects that depend on a peer (open.c): its connection failed; no lane has a queue
+	 * pair of it left.
+	 */
 	void		(*peer_failed) (int peer, const RfError *error);
 	void		(*peer_gone) (int peer);
 } RfEngine;
@@ -252,7 +256,7 @@ extern int	rf_start_connect(const char *address, uint32_t port, RfError *error);
 extern int	rf_start_connect_local(const char *name);	/* -1: also when it is another user's */
 extern int	rf_start_connect_like(int control_fd, RfError *error);	/* to where this one goes */
 
-/* Of a local socket: did a process of this server's user make the other end? */
+/* For a local socket: returns true if a process of this server's user made the other end. */
 extern bool rf_socket_same_user(int fd);
 
 /* Its peer's address as text. */
@@ -260,7 +264,7 @@ extern void rf_socket_address(int fd, char *text, size_t size);
 extern socklen_t rf_socket_local_address(struct sockaddr_un *address, const char *name);
 extern void rf_socket_options(int fd);
 
-/* Does it cross a network that protects what it carries (rdma_fdw.trusted_networks)? */
+/* Returns true if it crosses a network that protects its traffic (rdma_fdw.trusted_networks). */
 extern bool rf_socket_trusted(int fd);
 
 /* listener.c */
@@ -280,20 +284,20 @@ extern bool rf_prove_begin(RfConnection *connection, RfError *error);
 extern void rf_prove_release(RfConnection *connection);
 
 /*
- * What the peer shall write, and where: for LINKED. What the peer asked for; rf_prove_begin was
- * before.
+ * The bytes that the peer shall write, and where: for LINKED. Stores the peer's request;
+ * rf_prove_begin was before.
  */
 extern void rf_prove_ask(const RfConnection *connection, RfControlLinked *linked);
 extern void rf_prove_asked(RfConnection *connection, const RfControlLinked *linked);
 
-/* What to look at when data does not get through; NULL: nothing in particular. */
+/* A hint for the case that data does not get through; NULL: nothing in particular. */
 extern const char *rf_prove_hint(const RfConnection *connection);
 
 /* connection.c */
 
 /*
- * Time for a handshake. Who waits for the connection may wait longer than the configuration says,
- * so a short value there does not end it.
+ * Time for a handshake. A backend that waits for the connection may wait longer than the
+ * configuration says, so a short value there does not end it.
  */
 #define RF_HANDSHAKE_LIMIT_MS	10000
 
@@ -311,7 +315,10 @@ rf_handshake_limit_us(void)
  */
 extern RfConnection *rf_connection_new(int fd, bool accepted);
 
-/* Send a message, and what waits to be sent. A peer that does not read ends its connection. */
+/*
+ * Send a message, and the bytes that wait to be sent. A peer that does not read ends its
+ * connection.
+ */
 extern void rf_connection_send(RfConnection *connection, RfControlType type, const void *payload,
 							   uint32_t length);
 extern void rf_connection_flush(RfConnection *connection);
@@ -330,17 +337,20 @@ extern const char *rf_connection_reason(const RfConnection *connection, int code
 extern void rf_connection_refuse(RfConnection *connection, uint32_t reason, const char *message);
 
 /*
- * The connection is of no more use: what depends on it learns why. Its entry and its memory are
- * given back by rf_connection_finish once no queue pair is left, which may be at once.
+ * The connection is of no more use: tells the objects that depend on it why. Its entry and its
+ * memory are given back by rf_connection_finish once no queue pair is left, which may be at once.
  */
 extern void rf_connection_fail(RfConnection *connection, const RfError *error);
 extern void rf_connection_finish(RfConnection *connection);
 
-/* Let go of queue pairs that the lanes may or may not know. False: there is none. */
+/*
+ * Let go of queue pairs that the lanes may or may not know. Returns false if there is no such queue
+ * pair.
+ */
 extern bool rf_connection_drop_lanes(RfConnection *connection, const RfError *error);
 extern void rf_connection_close_socket(RfConnection *connection);
 
-/* Free those that died in this round. */
+/* Frees the connections that died in this round. */
 extern void rf_connections_reap(void);
 
 /*
@@ -352,12 +362,12 @@ extern int64_t rf_connections_settle_due(void);
 
 /* contest.c */
 
-/* A connection from that node is not wanted: one that we make to it stays. */
+/* A connection from that node is not wanted: the connection that we make to it stays. */
 extern bool rf_contest_crosses(const RfNodeId *node);
 
 /*
- * Of one whose proof is right. True: it waits until its node's old connection was refused or
- * answered, which rf_setup_contest() sees after.
+ * For a connection whose proof is right. True: it waits until its node's old connection was refused
+ * or answered, which rf_setup_contest() sees after.
  */
 extern bool rf_contest_begin(RfConnection *newcomer);
 extern bool rf_contest_goes_on(RfConnection *newcomer, int64_t now);
@@ -377,7 +387,7 @@ extern bool rf_places_make(uint32_t role, uint32_t limit);
 /* setup.c: from the proof of the token to queue pairs that data gets through */
 extern void rf_setup_proof(RfConnection *connection, const RfControlProof *proof);
 
-/* It waits for its node's old connection: does it still? */
+/* It waits for its node's old connection: checks whether it still has to. */
 extern void rf_setup_contest(RfConnection *connection, int64_t now);
 extern void rf_setup_welcome(RfConnection *connection, const RfControlWelcome *welcome);
 extern void rf_setup_qp(RfConnection *connection, const RfControlQp *qp);

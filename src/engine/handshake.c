@@ -33,8 +33,8 @@ hmac(uint8_t out[RF_HMAC_SIZE], const uint8_t secret[RF_TOKEN_SIZE], const char 
 }
 
 /*
- * Each side's proof covers both introductions, so neither the nonces nor what was offered can be
- * replaced on the way.
+ * Each side's proof covers both introductions, so neither the nonces nor the offers can be replaced
+ * on the way.
  */
 static bool
 proof_matches(const RfHandshake *hs, bool initiators, const uint8_t secret[RF_TOKEN_SIZE],
@@ -290,6 +290,11 @@ expected_length(RfHandshakeState state, uint16_t type)
 	}
 }
 
+/*
+ * Processes one complete message of the current state: the steps of the handshake are answered
+ * here; all else goes to the caller in *message, with *for_caller set. Returns false with *error if
+ * the connection has to end.
+ */
 static bool
 handle(RfHandshake *hs, const RfControlHeader *header, uint8_t *payload, RfControlMessage *message,
 	   bool *for_caller, RfError *error)

@@ -5,7 +5,7 @@
  * It cuts the byte stream into messages, checks every length, type, state, number and string,
  * proves and verifies knowledge of the token, and queues the answers. Sockets, the storage of
  * tokens, queue pairs and flows are left to the caller, which reads bytes into the place that
- * rf_handshake_room names and sends what is queued. Plain C and libcrypto; one thread; no shared
+ * rf_handshake_room names and sends the queued bytes. Plain C and libcrypto; one thread; no shared
  * memory.
  */
 #ifndef RF_HANDSHAKE_H
@@ -55,8 +55,7 @@ typedef enum RfHandshakeStep
 {
 	RF_STEP_MORE = 1,			/* read more bytes: rf_handshake_room */
 	RF_STEP_MESSAGE,			/* *message is for the caller; call again */
-	RF_STEP_FAILED				/* *error says why; close (what is queued, a REFUSED, may be sent
-								 * first) */
+	RF_STEP_FAILED				/* error says why; close (a queued REFUSED may be sent first) */
 } RfHandshakeStep;
 
 typedef struct RfHandshake
@@ -84,7 +83,7 @@ extern void rf_handshake_free(RfHandshake *hs);
 
 /*
  * Sets *place to where the next bytes go, and returns how many at most: never beyond the current
- * message, so that what follows an ATTACH stays in the socket. 0: a complete message waits for
+ * message, so that the bytes after an ATTACH stay in the socket. 0: a complete message waits for
  * rf_handshake_step.
  */
 extern uint32_t rf_handshake_room(RfHandshake *hs, uint8_t **place);
@@ -105,7 +104,7 @@ extern bool rf_handshake_welcome(RfHandshake *hs, const uint8_t secret[RF_TOKEN_
 								 uint32_t provider);
 extern void rf_handshake_refuse(RfHandshake *hs, uint32_t reason, const char *message);
 
-/* What follows from both introductions. Either end may call it once it has both. */
+/* The result of both introductions. Either end may call it once it has both. */
 extern RfEncryption rf_handshake_encryption(const RfHandshake *hs);
 
 /* The secret for TLS on the control connection. Either end has it after WELCOME. */
@@ -130,7 +129,7 @@ extern bool rf_attached_verify(const RfControlAttached *attached,
 extern uint32_t rf_control_frame(uint8_t *out, RfControlType type, const void *payload,
 								 uint32_t length);
 
-/* Is this the header of such a message with a payload of that length? */
+/* Returns true if this is the header of such a message with a payload of that length. */
 extern bool rf_control_is(const uint8_t *in, RfControlType type, uint32_t length);
 
 #endif

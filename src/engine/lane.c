@@ -89,6 +89,10 @@ between(uint32_t value, uint32_t low, uint32_t high)
 	return value < low ? low : value > high ? high : value;
 }
 
+/*
+ * Takes over the settings that may change while the lane runs, within the limits that its arrays
+ * were made for.
+ */
 static void
 take_settings(RfLaneThread *lane, const RfLaneConfig *from)
 {
@@ -138,6 +142,10 @@ show_qp(RfLaneThread *lane, int peer, RfQp *qp)
 	atomic_store(&shown->number, number);
 }
 
+/*
+ * Takes a connected queue pair over from the main thread. Without memory for its requests, or if
+ * the connection failed in the meantime, the peer is reported as lost.
+ */
 static void
 add_connection(RfLaneThread *lane, int peer, RfQp *qp, const RfLaneProof *proof)
 {
@@ -199,6 +207,10 @@ forget_posts(RfLaneThread *lane, LaneConnection *connection)
 	give_back(lane, admitted);
 }
 
+/*
+ * Destroys the peer's queue pair, fails the flows that used it, and tells the main thread that
+ * nothing of it is left here.
+ */
 static void
 drop_connection(RfLaneThread *lane, int peer, const RfError *error)
 {
@@ -233,9 +245,9 @@ drop_connection(RfLaneThread *lane, int peer, const RfError *error)
 }
 
 /*
- * Runs the commands that are there now; false if there are none. Not those that come meanwhile: a
- * connection that is added again after a drop must belong to a later round than the old one's last
- * completions.
+ * Runs the commands that are there now; returns false if there are no commands. It leaves commands
+ * that come meanwhile: a connection that is added again after a drop must belong to a later round
+ * than the old one's last completions.
  */
 static bool
 run_commands(RfLaneThread *lane)
@@ -474,6 +486,10 @@ sleep_until_woken(RfLaneThread *lane, int timeout_ms)
 	}
 }
 
+/*
+ * The lane's thread: rounds of work until it is told to stop, and between rounds what the polling
+ * mode decides: look again, arm the completion queue, or sleep.
+ */
 static void *
 lane_main(void *argument)
 {

@@ -13,7 +13,7 @@
  *
  * Plain C.
  *
- * Everything here belongs to the lane's thread, except what is marked as guarded by `lock`.
+ * Everything here belongs to the lane's thread, except the fields marked as guarded by `lock`.
  */
 #ifndef RF_LANE_H
 #define RF_LANE_H
@@ -34,7 +34,8 @@
 #define LANE_SGES			(RF_MAX_CHAIN + RF_MAX_SGE) /* of a chain; its last request may use all */
 #define LANE_MERGE_GAP		4096	/* unused bytes that cost less than a work request */
 
-#define LANE_POST_CLAIM		8	/* LanePost.kind: a compare-and-swap; the others are immediates */
+#define LANE_POST_CLAIM		8	/* LanePost.kind: a compare-and-swap; the other kinds are
+								 * immediates */
 
 /* A posted work request, in order of posting. */
 typedef struct LanePost
@@ -51,7 +52,7 @@ typedef struct LanePost
 /* One queue pair: this lane's connection to a peer. */
 typedef struct LaneConnection
 {
-	RfQp	   *qp;				/* NULL = none */
+	RfQp	   *qp;				/* NULL if not connected */
 	bool		failed;			/* reported; nothing is posted or accepted any more */
 	bool		failed_early;	/* it failed before it was added */
 	uint64_t	dropped_round;	/* completions of this round are still of the destroyed queue pair */
@@ -60,7 +61,7 @@ typedef struct LaneConnection
 	LanePost   *posts;			/* ring of max_wr */
 	RfWr	   *wrs;			/* the chain being built: RF_MAX_CHAIN */
 	RfSge	   *sges;			/* and its entries: LANE_SGES */
-	RfStrided  *strided;		/* of these entries, those that are: max_strided of the device */
+	RfStrided  *strided;		/* of these entries, the strided entries: max_strided of the device */
 	uint32_t	chain;
 	uint32_t	chain_strided;	/* in the chain */
 	uint32_t	strided_out;	/* outstanding, including the chain: at most max_strided */
@@ -107,7 +108,7 @@ typedef struct LaneClaims
 	uint64_t   *results;		/* [RF_MAX_SLOTS] of compare-and-swaps, in the flow's registered
 								 * memory */
 	uint64_t	busy;			/* a bit each: tried, held, or written and not released */
-	uint64_t	holding;		/* of these, the ones in held[] */
+	uint64_t	holding;		/* of these, the claims in held[] */
 	uint64_t	back;			/* recently ours, and released: likely to be free */
 	uint32_t	cursor;			/* else the next one to try */
 	uint32_t	patience;		/* attempts lost in a row after which we ask */
@@ -296,10 +297,12 @@ extern void rf_lane_wake_others(RfLaneThread *lane, uint32_t mask);
 
 /* ---------- lane_chain.c ---------- */
 
-/* Is there room for another work request, in the send queue and under the throttle? */
+/*
+ * Returns true if there is room for another work request, in the send queue and under the throttle.
+ */
 extern bool rf_lane_has_room(RfLaneThread *lane, int peer);
 
-/* A flow has to wait because there is none. */
+/* Records that a flow has to wait because there is no room. */
 extern void rf_lane_no_room(RfLaneThread *lane, int peer);
 
 /*
@@ -310,7 +313,9 @@ extern void rf_lane_no_room(RfLaneThread *lane, int peer);
 extern RfWr *rf_lane_request(RfLaneThread *lane, uint32_t flow, uint32_t kind, uint32_t slots,
 							 uint32_t bytes, uint32_t admitted);
 
-/* Stores strided entries of the last request; the caller keeps to the limit of outstanding ones. */
+/*
+ * Stores strided entries of the last request; the caller keeps to the limit of outstanding entries.
+ */
 extern void rf_lane_stride(RfLaneThread *lane, int peer, RfWr *wr, const RfStrided *strided,
 						   int count);
 
@@ -319,7 +324,7 @@ extern void rf_lane_post_chains(RfLaneThread *lane);
 
 /* ---------- lane_path.c ---------- */
 
-#define LANE_PROOF_ID	0		/* RfWr.wr_id; those of other work requests begin with 1 */
+#define LANE_PROOF_ID	0		/* RfWr.wr_id; other work requests begin with 1 */
 
 /* Posts the proof, unless the connection has failed. */
 extern void rf_lane_path_prove(RfLaneThread *lane, int peer);
@@ -394,7 +399,10 @@ extern void rf_claims_sent(RfLaneThread *lane, uint32_t flow);
 /* Producer: the reader has released this slot. */
 extern void rf_claims_released(LaneFlow *local, uint64_t slot);
 
-/* Producer: the flow ends; no attempt begins any more. True: none is outstanding either. */
+/*
+ * Producer: the flow ends; no attempt begins any more. Returns true if no attempt is outstanding
+ * either.
+ */
 extern bool rf_claims_stop(RfLaneThread *lane, LaneFlow *local);
 
 /* Producer: a compare-and-swap is done; a buffer was granted. False: invalid. */

@@ -12,9 +12,9 @@
  * `patience` times in a row gives up, and the flow asks instead: then the pool is probably full,
  * and one message replaces any number of failing attempts.
  *
- * A flow asks for one buffer and only when it has none and no claim under way; if it cannot claim
- * at all it asks for all it needs. Buffers are used for its slots in the order in which it gets
- * them. The rule of the consumer's last buffer relies on both (receive.h).
+ * A flow asks for one buffer and only when it has no buffer and no claim under way; if it cannot
+ * claim at all it asks for all it needs. Buffers are used for its slots in the order in which it
+ * gets them. The rule of the consumer's last buffer relies on both (receive.h).
  */
 #include <stdlib.h>
 
@@ -168,7 +168,10 @@ buffers_needed(RfLaneThread *lane, const LaneFlow *local, const RfFlow *flow)
 	return limit > have ? (uint32_t) (limit - have) : 0;
 }
 
-/* A buffer that we neither have nor try: the last one that came back, else the next. -1: none. */
+/*
+ * Returns a buffer that we neither have nor try: the last one that came back, else the next; -1 if
+ * there is no such buffer.
+ */
 static int
 choose_buffer(LaneClaims *claims)
 {

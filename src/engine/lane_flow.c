@@ -130,8 +130,8 @@ is_placed(const RfFlow *flow, const LaneFlow *local, uint64_t slot)
 }
 
 /*
- * May it be sent with an earlier slot, in the same work request? Not with parts of its own, nor if
- * it was taken back.
+ * Returns true if the slot may be sent with an earlier slot, in the same work request. Not with
+ * parts of its own, nor if it was taken back.
  */
 static bool
 may_merge(const RfFlow *flow, const LaneFlow *local, uint64_t slot)
@@ -366,6 +366,7 @@ post_message(RfLaneThread *lane, uint32_t index, const Message *message)
 	local->moved = message->next;
 }
 
+/* Counts a posted message in the statistics of the lane and of the flow. */
 static void
 count_message(RfLaneThread *lane, uint32_t index, const Message *message)
 {
@@ -490,6 +491,10 @@ detach_if_over(RfLaneThread *lane, uint32_t index)
 	rf_lane_notice(lane, RF_LANE_FLOW_DETACHED, lane->flows[index].peer, index);
 }
 
+/*
+ * Moves a producer's flow on: queues its next slots as far as there is credit, or takes it out of
+ * the queue and ends it when it is closing or stopped.
+ */
 static void
 serve_producer(RfLaneThread *lane, uint32_t index)
 {
@@ -545,6 +550,10 @@ send_credit(RfLaneThread *lane, LaneFlow *local)
 	return true;
 }
 
+/*
+ * Sends the messages that a consumer's flow owes its producer: credit, a leave, a stop, and at last
+ * the end. Each is sent once; a message that finds no room is tried again when there is some.
+ */
 static void
 serve_consumer(RfLaneThread *lane, uint32_t index)
 {
@@ -602,7 +611,7 @@ rf_lane_flow_serve(RfLaneThread *lane, uint32_t index)
 		serve_consumer(lane, index);
 }
 
-/* ---------- what comes ---------- */
+/* ---------- arriving slots and credit ---------- */
 
 void
 rf_lane_flow_posted(RfLaneThread *lane, const LanePost *post)
@@ -659,6 +668,10 @@ place_slot(RfLaneThread *lane, LaneFlow *local, RfFlow *flow, uint32_t buffer)
 		wake(lane, flow);
 }
 
+/*
+ * An immediate says that slots have arrived: checks the number against the credit, hands the slots
+ * to the readers and wakes them. Returns false with *error if the peer breaks the rules.
+ */
 static bool
 data_arrived(RfLaneThread *lane, LaneFlow *local, RfFlow *flow, uint32_t value, RfError *error)
 {
@@ -749,8 +762,8 @@ rf_lane_flow_immediate(RfLaneThread *lane, int peer, const RfWc *wc, RfError *er
 				break;
 
 			/*
-			 * Answer with the released buffers, even if there are none: the producer then knows.
-			 * If there is no room now, the next probe will come.
+			 * Answer with the released buffers, even if no buffer was released: the producer then
+			 * knows. If there is no room now, the next probe will come.
 			 */
 			(void) send_credit(lane, local);
 			return true;

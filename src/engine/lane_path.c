@@ -9,7 +9,7 @@
 
 /*
  * A connection without progress is checked again after this time before it is given up: if this
- * process was stopped, it first reads what has arrived meanwhile.
+ * process was stopped, it first reads the bytes that have arrived meanwhile.
  */
 #define GRACE_US	1000000
 
@@ -71,7 +71,7 @@ rf_lane_path_seen(RfLaneThread *lane, int peer, const RfWc *wc, RfError *error)
 		right = proof->landing[i] == proof->number;
 	if (!right)
 		return rf_error(error, RF_ERROR_PROTOCOL, NULL, NULL,
-						"what came over a new data connection is not what the peer was asked for");
+						"bytes that came over a new data connection are not the requested ones");
 	connection->proof_seen = true;
 	tell_if_proven(lane, peer);
 	return true;
@@ -84,7 +84,7 @@ give_up(RfLaneThread *lane, int peer)
 {
 	RfError		error;
 
-	(void) rf_error(&error, RF_ERROR_CONNECTION, "What was sent is not acknowledged.",
+	(void) rf_error(&error, RF_ERROR_CONNECTION, "Sent data is not acknowledged.",
 					"rdma_fdw.peer_timeout is how long data that does not get through is waited "
 					"for.",
 					"no data got through for %u ms", lane->config.peer_timeout_ms);

@@ -38,7 +38,7 @@ typedef struct RfLaneEvent
 typedef struct RfLaneProof
 {
 	const uint64_t *landing;	/* where the peer's comes */
-	uint64_t	number;			/* what it must consist of */
+	uint64_t	number;			/* the contents it must have */
 	RfSge		source;			/* ours; this and the rest are valid from rf_lane_prove on */
 	uint64_t	remote_addr;
 	uint32_t	rkey;
@@ -58,7 +58,7 @@ typedef struct RfLaneConfig
 	uint32_t	poll_us;		/* adaptive: keep trying this long after the last success before
 								 * arming */
 	uint32_t	probe_ms;		/* wait for credit this long before a PROBE */
-	uint32_t	peer_timeout_ms;	/* a connection is lost if none of its work requests completes
+	uint32_t	peer_timeout_ms;	/* a connection is lost if its work requests do not complete
 									 * for so long; 0 = never */
 	uint32_t	merge_limit;	/* bytes one merged work request may have; 0 = never merge */
 	uint32_t	chain_limit;	/* work requests per post; 1 = never chain */
@@ -105,7 +105,7 @@ extern void rf_lane_prove(RfLaneThread *lane, int peer);
 
 /*
  * Destroys the peer's queue pair and fails its attached flows: OPEN becomes FAILED with the error
- * and its backend is woken; one that is CLOSING gets RF_LANE_FLOW_DETACHED. Then
+ * and its backend is woken; a flow that is CLOSING gets RF_LANE_FLOW_DETACHED. Then
  * RF_LANE_CONNECTION_DROPPED: nothing of the peer is attached any more.
  */
 extern void rf_lane_drop_connection(RfLaneThread *lane, int peer, const RfError *error);
@@ -124,7 +124,7 @@ extern void rf_lane_drop_connection(RfLaneThread *lane, int peer, const RfError 
  */
 extern void rf_lane_attach_flow(RfLaneThread *lane, uint32_t flow_index);
 
-/* Next event, false when there is none. Main thread only. */
+/* Next event; returns false at the end. Main thread only. */
 extern bool rf_lane_event(RfLaneThread *lane, RfLaneEvent *event);
 
 /* Stops and joins the thread. Remaining queue pairs are destroyed. */

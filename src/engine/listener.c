@@ -172,7 +172,7 @@ rf_listener_event(RfSource *source)
 {
 	int			i;
 
-	/* Accept no more in this round: others are waiting too. */
+	/* Accept no more in this round: other sources are waiting too. */
 	for (i = 0; i < RF_ACCEPT_AT_ONCE; i++)
 	{
 		struct sockaddr_storage address = {0};

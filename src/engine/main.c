@@ -89,6 +89,10 @@ lane_settings(RfLaneConfig *config)
 	config->credit_limit = RF_CREDIT_AUTO;
 }
 
+/*
+ * Opens a device of this provider by the settings; returns false with *error if there is no usable
+ * one.
+ */
 static bool
 open_device(const RfProvider *provider, RfError *error)
 {
@@ -173,10 +177,14 @@ calibrate_regions(void)
 									&error))
 			continue;
 		costs[over].request = 0;
-		rf_log_error(LOG, "could not measure what regions of memory cost to send", &error);
+		rf_log_error(LOG, "could not measure the cost of sending regions of memory", &error);
 	}
 }
 
+/*
+ * Measures the costs that settings may leave to the engine, and starts the lanes' threads with the
+ * configuration of this start.
+ */
 static bool
 start_lanes(void)
 {
@@ -198,7 +206,8 @@ start_lanes(void)
 		rf_engine->qp_config.max_recv = rf_engine->caps.max_qp_wr;
 	if (!rf_polling_calibrate(config.provider, config.device, &rf_shared->calibration))
 		ereport(LOG,
-				(errmsg("rdma_fdw engine: could not measure what sleeping costs, polling for %u microseconds",
+				(errmsg("rdma_fdw engine: could not measure the cost of sleeping, polling for %u "
+						"microseconds",
 						rf_shared->calibration.poll_us)));
 	rf_values_calibrate(rf_shared, config.provider, config.device);
 	calibrate_regions();
@@ -305,6 +314,11 @@ listen_when_possible(void)
 	}
 }
 
+/*
+ * Opens all that the engine needs before it serves requests: event descriptors, the state in shared
+ * memory, the device, the listeners and the lanes. A failure that cannot be lived with is FATAL;
+ * the postmaster starts the engine again.
+ */
 static void
 start_engine(void)
 {
@@ -442,6 +456,10 @@ next_timeout(int64_t now)
 	return Min((due - now) / 1000 + 1, 3600 * 1000);
 }
 
+/*
+ * Processes the events that are there now, each source once, and then frees connections that ended
+ * in this round.
+ */
 static void
 one_round(void)
 {
@@ -490,6 +508,10 @@ one_round(void)
 	rf_connections_reap();
 }
 
+/*
+ * The engine's background worker: starts everything, then serves requests of backends, messages of
+ * peers and events of lanes until it is told to end.
+ */
 void
 rf_engine_main(Datum arg)
 {

@@ -24,7 +24,7 @@ static void try_consumer(uint32_t index);
 static void try_producer(uint32_t index);
 static void forget_stale(uint32_t index);
 
-/* With two, one is filled while the other one is read; more smooth what is uneven. */
+/* With two slots, one is filled while the other is read; more slots smooth uneven speeds. */
 #define FEWEST_SLOTS	2
 
 /* How often to look whether entries are lent for too long. */
@@ -114,7 +114,7 @@ fail_flow(uint32_t index, RfFlowState from, const RfError *error)
 	return true;
 }
 
-/* Buffers came back: those that wait for some may try again. */
+/* Buffers came back: flows that wait for buffers may try again. */
 void
 rf_flows_retry(void)
 {
@@ -144,7 +144,7 @@ wait_for_buffers(uint32_t index)
 	set_phase(index, RF_OPEN_BUFFERS);
 }
 
-/* Bytes of buffer memory that flows have: those of one role, or all (0). */
+/* Bytes of buffer memory that flows have: the flows of one role, or all (0). */
 static size_t
 buffers_held(uint32_t role)
 {
@@ -171,8 +171,8 @@ buffers_held(uint32_t role)
 }
 
 /*
- * Would the flow's role have more than its share of the buffer memory with so much for this flow? A
- * role that has none may always have what one flow needs.
+ * Returns true if `size` more bytes would exceed the share of the flow's role. A role without
+ * buffers may always have enough for one flow.
  */
 static bool
 over_share(const RfFlow *flow, size_t size)
@@ -426,6 +426,11 @@ pool_bytes(const RfFlow *flow)
 		rf_receive_bytes(flow->pool->count, flow->pool->size);
 }
 
+/*
+ * Answers a peer's OPEN for a flow that listens here: holds the entry, gives it buffers (its own or
+ * a pool's) and tells the peer where they are. If there are no buffers it waits for some, and if
+ * the reader has gone it refuses.
+ */
 static void
 try_consumer(uint32_t index)
 {
@@ -680,7 +685,9 @@ rf_flow_detached(uint32_t index)
 	rf_flows_retry();
 }
 
-/* The connection failed: fails flows that no lane knows yet here, the others in their lanes. */
+/*
+ * The connection failed: fails flows that no lane knows yet here, all other flows in their lanes.
+ */
 static void
 peer_failed(int peer, const RfError *error)
 {

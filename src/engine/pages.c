@@ -31,6 +31,10 @@ refuse(RfPeer *peer, const RfError *error)
 	return false;
 }
 
+/*
+ * Decides whether shared buffers are registered for this peer; a refusal is shown in
+ * rdma.stat_peers with its reason.
+ */
 static bool
 may_register(RfPeer *peer)
 {

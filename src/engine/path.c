@@ -114,6 +114,10 @@ proven(RfPath *path)
 	return RF_PATH_UP | RF_PATH_SEND_READY;
 }
 
+/*
+ * Moves the state machine on. Returns the RF_PATH_* actions that the caller has to take; an event
+ * of an earlier attempt has no effect.
+ */
 uint32_t
 rf_path_event(RfPath *path, RfPathEvent event)
 {

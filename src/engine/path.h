@@ -1,7 +1,7 @@
 /*
  * path.h - the agreement of the two ends of a connection while its data path is set up: which queue
  * pairs are connected and proven, when it is up, and when both ends give up the device and begin
- * again over the software transport. wire.h says what the messages mean.
+ * again over the software transport. wire.h describes the messages.
  *
  * Events in, actions out: the caller (setup.c) has the queue pairs, the messages and the time.
  * Plain C; the engine's main thread only.
@@ -30,7 +30,7 @@ typedef enum RfPathEvent
 #define RF_PATH_SEND_READY	0x08u
 #define RF_PATH_SEND_BROKEN	0x10u
 #define RF_PATH_LET_GO		0x20u	/* release the queue pairs and all that was made for them */
-#define RF_PATH_AGAIN		0x40u	/* make new ones, over the software transport */
+#define RF_PATH_AGAIN		0x40u	/* make new queue pairs, over the software transport */
 #define RF_PATH_FAIL		0x80u	/* the connection fails: the data path is dead */
 #define RF_PATH_WRONG		0x100u	/* it fails: the other end sent an invalid message */
 #define RF_PATH_WAIT		0x200u	/* the deadline is RfPath.tenths of rdma_fdw.connect_timeout
@@ -64,12 +64,14 @@ extern void rf_path_init(RfPath *path, bool initiator, bool may_fall_back);
 extern uint32_t rf_path_event(RfPath *path, RfPathEvent event);
 
 /*
- * Its deadline has passed: is that RF_PATH_DEAD? Otherwise it was not waiting for a proof, and the
- * connection fails.
+ * Its deadline has passed: returns true if that means RF_PATH_DEAD. Otherwise it was not waiting
+ * for a proof, and the connection fails.
  */
 extern bool rf_path_unproven(const RfPath *path);
 
-/* Is this QP, LINKED or READY of an attempt that this end has given up? Then ignore it. */
+/*
+ * Returns true for a QP, LINKED or READY of an attempt that this end has given up. Then ignore it.
+ */
 extern bool rf_path_void(const RfPath *path);
 
 #endif

@@ -122,6 +122,10 @@ handle_message(RfConnection *connection, const RfControlMessage *message)
 	}
 }
 
+/*
+ * Reads and processes arriving messages of a control connection until the socket is empty, the
+ * connection ends or it has had its turn.
+ */
 static void
 read_in(RfConnection *connection)
 {
@@ -130,9 +134,9 @@ read_in(RfConnection *connection)
 	int			steps = 0;
 
 	/*
-	 * Stop after some messages: a peer that sends without a pause must not keep the others
-	 * waiting. What is left in the socket wakes us again; what is in memory has its turn in the
-	 * next round.
+	 * Stop after some messages: a peer that sends without a pause must not keep the other peers
+	 * waiting. Bytes left in the socket wake us again; bytes in memory have their turn in the next
+	 * round.
 	 */
 	memset(&error, 0, sizeof(error));
 	while (!connection->dead && connection->source.fd >= 0 && steps++ < RF_STEPS_AT_ONCE)
@@ -225,7 +229,7 @@ connect_next(RfConnection *connection, RfError *error)
 		connection->source.fd = rf_start_connect(address, peer->port, error);
 		if (connection->source.fd >= 0 && rf_watch(&connection->source, EPOLLOUT))
 		{
-			/* An address that does not answer must leave time for the others. */
+			/* An address that does not answer must leave time for the next addresses. */
 			int64_t		now = rf_now_us();
 			int			left = 1;
 
@@ -251,6 +255,10 @@ start_initiator(RfConnection *connection)
 	connect_next(connection, &error);
 }
 
+/*
+ * The socket of an outgoing connection is ready or has failed: begins the handshake, or tries the
+ * next address.
+ */
 static void
 connected(RfConnection *connection)
 {
@@ -282,8 +290,9 @@ connected(RfConnection *connection)
 }
 
 /*
- * Is there another connection with that node, established or being established? A node that
- * connects to itself has one in each direction; then only one that begins here counts.
+ * Returns true if there is another connection with that node, established or being established. A
+ * node that connects to itself has one in each direction; then only a connection that begins here
+ * counts.
  */
 static bool
 already_connecting(const RfNodeId *node)
@@ -406,9 +415,9 @@ rf_connections_reloaded(void)
 }
 
 /*
- * This engine shuts down: announce it, and give the others a moment to read that before the data
+ * This engine shuts down: announce it, and give the peers a moment to read that before the data
  * connections break, so that their queries fail with this reason. They close their side once they
- * have read it; one that hangs is not waited for long.
+ * have read it; a peer that hangs is not waited for long.
  */
 void
 rf_connections_bye(void)

@@ -1,11 +1,11 @@
 /*
- * places.c - who may have how many of the places for peers.
+ * places.c - how many of the places for peers each role may have.
  *
  * A node gets its place by a token, which was issued to an SQL role there, or because a session
  * here asked for it. One role has at most its share (rdma_fdw.role_share), so that engines that a
  * role starts or names do not keep other nodes out. Connections that no stream uses give way, the
- * oldest first: the next query makes such a connection anew. Before all places are taken, those of
- * the role with most do.
+ * oldest first: the next query makes such a connection anew. Before all places are taken,
+ * connections of the role with most give way.
  */
 #include "postgres.h"
 
@@ -13,7 +13,7 @@
 
 #define RF_SPARE_PLACES		8	/* a place is free again only when the lanes have let go */
 
-/* Does anything here need the connection? */
+/* Returns true if anything here needs the connection. */
 static bool
 in_use(int index)
 {
@@ -44,7 +44,9 @@ count_places(uint32_t role)
 	return count;
 }
 
-/* The role's oldest connection that nothing needs ends. False: it has none. */
+/*
+ * The role's oldest connection that nothing needs ends. Returns false if it has no such connection.
+ */
 static bool
 give_way(uint32_t role)
 {
@@ -69,7 +71,7 @@ give_way(uint32_t role)
 	return true;
 }
 
-/* Some places shall be free for whoever comes next: the role with most makes room. */
+/* Keeps some places free by closing a connection of the role that has most. */
 static void
 keep_spare(void)
 {

@@ -2,7 +2,7 @@
  * polling.c - the polling modes of a lane (RDMAbox, Bae et al., III-B, IV-B and algorithm 3).
  *
  * Every mode keeps one rule: arm, poll once more, and only then block. A completion that comes
- * before the arming is found by that poll, one that comes later makes the descriptor readable; the
+ * before the arming is found by that poll, a later completion makes the descriptor readable; the
  * published code blocks right after arming and can miss a completion.
  *
  *   busy         never arms, never sleeps

@@ -67,8 +67,8 @@ extern bool rf_polling_tick(RfPolling *polling, int64_t now, uint64_t *cpu_us);
  * Measures the cost of sleeping on this machine: arm a completion queue of the device, block on a
  * descriptor, be woken through it by another thread (median), and the cost of one poll of an empty
  * queue. poll_us is the break-even: polling for as long as a sleep would have cost never takes more
- * than twice the optimum. Takes about 20 ms, at most 200 ms on a crowded machine. False: no thread,
- * descriptor or queue was available; poll_us then has a default value and the others are 0.
+ * than twice the optimum. Takes about 20 ms, at most 200 ms on a crowded machine. Returns false if
+ * no thread, descriptor or queue was available; poll_us then has a default value and the rest is 0.
  */
 extern bool rf_polling_calibrate(const RfProvider *provider, RfDevice *device,
 								 RfCalibration *calibration);

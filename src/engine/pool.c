@@ -73,6 +73,10 @@ count_used(RfPool *pool, int segment, int32_t change)
 						  memory_order_relaxed);
 }
 
+/*
+ * Cuts so many adjoining pages out of a lent segment, first fit. Returns false if it has no such
+ * run.
+ */
 static bool
 cut(RfPool *pool, int segment, uint32_t pages, RfBlock *block)
 {
@@ -100,7 +104,7 @@ cut(RfPool *pool, int segment, uint32_t pages, RfBlock *block)
 	return false;
 }
 
-/* Is it lent to exactly these peers? */
+/* Returns true if it is lent to exactly these peers. */
 static bool
 lent_to(const RfLent *lent, const RfPeerSet *peers)
 {
@@ -179,7 +183,7 @@ release_held(RfPool *pool, RfDomain *domain)
 	pool->provider->domain_destroy(domain);
 }
 
-/* A domain that a segment is held for, NULL if there is none from `*segment` on. */
+/* A domain that a segment is held for; NULL if there is no such domain from `*segment` on. */
 static RfDomain *
 held_domain(RfPool *pool, uint32_t *segment, bool quiet_only)
 {
@@ -227,6 +231,10 @@ rf_pool_destroy(RfPool *pool)
 	free(pool);
 }
 
+/*
+ * Lends a free segment to the peers: renews its memory if another node had it, and registers it for
+ * each. Returns false with *error and an unlent segment on failure.
+ */
 static bool
 lend(RfPool *pool, int segment, const RfPeerSet *peers, RfDomain *const *domains, RfError *error)
 {
@@ -298,7 +306,7 @@ rf_pool_take_shared(RfPool *pool, const RfPeerSet *peers, RfDomain *const *domai
 				 size / 1024, (size_t) pool->shared->segment_size / 1024);
 		return RF_POOL_FAILED;
 	}
-	/* The small ones are the last. */
+	/* The small segments are the last. */
 	for (i = pool->shared->segment_count; i-- > 0;)
 	{
 		if (lent_to(&pool->lent[i], peers) && cut(pool, i, pages, block))
@@ -308,8 +316,9 @@ rf_pool_take_shared(RfPool *pool, const RfPeerSet *peers, RfDomain *const *domai
 	(void) rf_pool_settle(pool);
 
 	/*
-	 * One more segment, a large one only if no small one will do: one this node had before (warm),
-	 * a new one, one to be renewed, else one that another peer has and does not use.
+	 * One more segment, a large one only if a small one is not enough: a segment this node had
+	 * before (warm), a new one, one to be renewed, else one that another peer has and does not
+	 * use.
 	 */
 	for (i = 0; i < pool->shared->segment_count; i++)
 	{

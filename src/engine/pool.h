@@ -26,7 +26,7 @@ typedef struct RfPool RfPool;
 
 typedef struct RfBlock
 {
-	int32_t		segment;		/* -1: none */
+	int32_t		segment;		/* -1 if not allocated */
 	uint32_t	page;
 	uint32_t	pages;
 } RfBlock;

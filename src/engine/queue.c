@@ -102,7 +102,9 @@ rf_queue_message(RfLaneThread *lane, uint32_t index, RfImmKind kind, uint64_t va
 
 /* ---------- turns ---------- */
 
-/* Bytes that the flow at the head may send in its turn; 0: the others are first. */
+/*
+ * Returns the bytes that the flow at the head may send in its turn; 0 if it is another flow's turn.
+ */
 static uint64_t
 turn(RfLaneThread *lane, int32_t index)
 {
@@ -179,8 +181,8 @@ rf_queue_run(RfLaneThread *lane, LaneSend *send)
 		uint64_t	bytes = 0;
 
 		/*
-		 * Before its turn: a flow that cannot send must not fall behind, nor others get more turns
-		 * meanwhile.
+		 * Before its turn: a flow that cannot send must not fall behind, nor other flows get more
+		 * turns meanwhile.
 		 */
 		if (!rf_lane_has_room(lane, lane->local[index]->peer))
 		{

@@ -5,9 +5,9 @@
  * A request is a READY slot that has credit. Requests of one flow are adjacent, so an entry here
  * stands for all of a flow's requests, and slots that become READY while it waits merge with them:
  * the work request is made only when its turn comes (RDMAbox, section IV-A). There is one queue per
- * lane for what it writes; it reads nothing remote, so there is no other direction. The lane has
- * the role of the "earliest arrival": the doorbell that wakes it makes it take everything that is
- * queued, later ones find their bit set and return.
+ * lane for its writes; it reads nothing remote, so there is no other direction. The lane has the
+ * role of the "earliest arrival": the doorbell that wakes it makes it take everything that is
+ * queued, later doorbells find their bit set and return.
  *
  * A flow waits in one of two lists: in the lane's own, for its turn and for the admission window;
  * or parked at its connection, while that connection's send queue is full. Control messages
@@ -138,7 +138,7 @@ extern bool rf_queue_message(RfLaneThread *lane, uint32_t flow, RfImmKind kind, 
 /* Gives flows their turns, as long as anything may be sent. True if anything was. */
 extern bool rf_queue_run(RfLaneThread *lane, LaneSend *send);
 
-/* Has the window, which had no room for this lane, got some since? */
+/* Returns true if the window, which had no room for this lane, got some since. */
 extern bool rf_queue_may_continue(RfLaneThread *lane);
 
 #endif

@@ -9,7 +9,7 @@
  *
  * Life of the entry: a backend takes it (UNUSED -> CLAIMED), makes flows that name it, releases
  * these and then the entry (LEFT). Only the main thread makes it UNUSED again, when no flow uses
- * it. So the pool named by a flow beyond LISTENING is the one that its backend meant.
+ * it. So the pool named by a flow beyond LISTENING is the pool that its backend meant.
  */
 #include "postgres.h"
 

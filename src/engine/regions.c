@@ -182,8 +182,8 @@ copy_out(uint8_t *to, const uint8_t *from, const Series *series)
 }
 
 /*
- * Sends it twice, since the first time brings into the caches what the other series evicted. False:
- * it failed.
+ * Sends it twice, since the first time brings into the caches the lines that the other series
+ * evicted. False: it failed.
  */
 static bool
 visit(Probe *probe, Series *series)

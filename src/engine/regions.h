@@ -12,7 +12,7 @@
 
 /*
  * Sets copy, gather, request and byte of the costs and, if the device has them, strided and entry
- * (the others, measured by rf_region_measure, stay unchanged), with two queue pairs of this device
+ * (the rest, measured by rf_region_measure, stays unchanged), with two queue pairs of this device
  * that are connected to each other. `socks`: two connected non-blocking stream sockets where the
  * device needs them, else -1; they are closed. Takes a few ms, more over an emulated device, and
  * gives up after a second. False: the measurement failed, and *error has the reason.

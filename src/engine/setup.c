@@ -60,7 +60,7 @@ who_requires(const RfHandshake *hs)
 	return hs->own.encryption == RF_ENCRYPTION_REQUIRE ? "this" : "the other";
 }
 
-/* The provider to use, from what both ends offer and demand. */
+/* The provider to use, from the offers and demands of both ends. */
 static uint32_t
 choose_offer(const RfHandshake *hs)
 {
@@ -119,6 +119,10 @@ make_queue_pairs(RfConnection *connection)
 	return true;
 }
 
+/*
+ * Handshake done: chooses sockets or the device for the data path, and begins to set it up, under
+ * TLS where the policy wants that.
+ */
 static void
 begin_setup(RfConnection *connection, uint32_t lanes, uint32_t offer)
 {
@@ -142,7 +146,7 @@ begin_setup(RfConnection *connection, uint32_t lanes, uint32_t offer)
 		(void) make_queue_pairs(connection);
 }
 
-/* Admits the connection. connection->secret is that of its token. */
+/* Admits the connection. connection->secret is its token's secret. */
 static void
 admit(RfConnection *connection)
 {
@@ -221,7 +225,7 @@ rf_setup_proof(RfConnection *connection, const RfControlProof *proof)
 		else
 			snprintf(
 					 message, sizeof(message),
-					 "the node that accepts uses provider %s, the one that connects %s: set "
+					 "the accepting node uses provider %s, the connecting node %s: set "
 					 "rdma_fdw.provider alike on both",
 					 rf_engine->provider == NULL ? "none (no usable device)" :
 						 rf_offer_text(hs->own.provider),
@@ -279,7 +283,7 @@ rf_setup_qp(RfConnection *connection, const RfControlQp *qp)
 	try_lane(connection, qp->lane);
 }
 
-/* Does a lane's socket use TLS? Not if shared memory is passed over it. */
+/* Returns true if a lane's socket uses TLS. Not if shared memory is passed over it. */
 static bool
 lane_encrypted(const RfConnection *connection, int socket)
 {
@@ -306,6 +310,10 @@ lane_key(const RfConnection *connection, uint32_t lane, RfTlsKey *key)
 	return rf_tls_export(connection->tls, context, sizeof(context), key->secret);
 }
 
+/*
+ * Connects one lane's queue pair over its socket, or without a socket, to the peer's. When all are
+ * connected they go to the lanes, which prove the path.
+ */
 static void
 connect_lane(RfConnection *connection, uint32_t lane, int socket)
 {
@@ -377,6 +385,10 @@ open_socket(RfConnection *connection, uint32_t lane)
 		fail(connection, &error);
 }
 
+/*
+ * Goes on with one lane of a connection that is being set up, if its queue pair and the peer's
+ * description are there: connects it, opens its socket, or answers the peer's.
+ */
 static void
 try_lane(RfConnection *connection, uint32_t lane)
 {
@@ -490,7 +502,7 @@ rf_setup_socket_event(RfDataSocket *socket, uint32_t events)
 		return;
 	}
 
-	/* Read exactly the answer: what follows belongs to the queue pair. */
+	/* Read exactly the answer: the next bytes belong to the queue pair. */
 	got = recv(socket->source.fd, socket->in + socket->in_done,
 			   sizeof(socket->in) - socket->in_done, MSG_DONTWAIT);
 	if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR))

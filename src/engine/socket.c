@@ -44,8 +44,8 @@ rf_socket_trusted(int fd)
 
 /*
  * Descriptors of memory are passed over a local socket. Processes of one user can reach each
- * other's memory anyway; rows go to another user's engine over TCP. The kernel tells who made the
- * other end.
+ * other's memory anyway; rows go to another user's engine over TCP. The kernel tells which user
+ * made the other end.
  */
 bool
 rf_socket_same_user(int fd)
@@ -73,6 +73,7 @@ rf_socket_options(int fd)
 	(void) setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
 }
 
+/* Begins to connect, without waiting. Returns the socket, or -1 with *error. */
 static int
 connect_to(const struct sockaddr *address, socklen_t length, RfError *error)
 {

@@ -4,8 +4,8 @@
  *
  * Too many outstanding requests evict each other's state from the adapter's cache; too few leave it
  * idle. The best number depends on the device and the load, so it is found by trying: an update
- * phase gives each candidate 8 ms and counts what completes, and the best is kept for a stable
- * phase of 480 ms.
+ * phase gives each candidate 8 ms and counts completions, and the best is kept for a stable phase
+ * of 480 ms.
  *
  * As in the authors' code, and unlike their text, "no limit" is a candidate too and is preferred
  * unless another is better by 5 %; and a rate is work divided by the elapsed time, because only a
@@ -13,7 +13,7 @@
  *
  * Differences here, with reasons:
  *  - Time counts only while something is outstanding, and only a completion advances a phase. So no
- *    timer ever wakes a lane: one that sends nothing has nothing to decide. A request that waits
+ *    timer ever wakes a lane: a lane that sends nothing has nothing to decide. A request that waits
  *    for credit needs no timer either: credit is used up, so a completion is due.
  *  - A window begins when everything that was posted under the value before has completed. Else the
  *    backlog of "no limit", which may take longer than 8 ms to drain, would be counted for the
@@ -22,10 +22,11 @@
  *    candidate that is not below that changes nothing and is skipped; and if no queue pair had more
  *    than the smallest candidate there is no update phase at all.
  *  - A candidate that after a quarter of its window has not half the rate of the best so far is
- *    given up: on a link with high latency the small ones would cost most of the possible gain.
+ *    given up: on a link with high latency the small candidates would cost most of the possible
+ *    gain.
  *  - The measure is bytes, plus a fixed amount per request. A lower limit makes requests wait,
- *    waiting requests merge, and merged ones are fewer and larger: counting requests would punish
- *    exactly that.
+ *    waiting requests merge, and merged requests are fewer and larger: counting requests would
+ *    punish exactly that.
  */
 #include <string.h>
 
@@ -107,7 +108,9 @@ phase_rate(const RfThrottle *throttle, int64_t elapsed)
 	return (throttle->work - throttle->phase_work) * 1000000 / (uint64_t) elapsed;
 }
 
-/* A candidate's time is over: selects the next one that can matter, or ends the update phase. */
+/*
+ * A candidate's time is over: selects the next candidate that can matter, or ends the update phase.
+ */
 static void
 end_window(RfThrottle *throttle, uint64_t rate)
 {
@@ -118,13 +121,17 @@ end_window(RfThrottle *throttle, uint64_t rate)
 		throttle->best_rate = rate;
 	if (throttle->trying == 0)
 		throttle->demand = throttle->peak;
-	/* The candidates rise, so those that can matter come first. */
+	/* The candidates rise, so the candidates that can matter come first. */
 	if (next < RF_CREDIT_CANDIDATES && candidates[next] < throttle->demand)
 		start_window(throttle, next);
 	else
 		decide(throttle);
 }
 
+/*
+ * Ends the settling, the window of a candidate or the stable phase if its time is over; called on
+ * completions only.
+ */
 static void
 advance(RfThrottle *throttle)
 {

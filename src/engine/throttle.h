@@ -23,7 +23,7 @@ typedef struct RfThrottle
 	uint64_t	completed;		/* or given up */
 	uint64_t	work;			/* completed bytes, see throttle.c */
 	uint32_t	peak;			/* maximum on one queue pair in this phase */
-	uint32_t	demand;			/* that of the window without a limit */
+	uint32_t	demand;			/* rate of the window without a limit */
 	bool		waited;			/* a request was held back in this phase */
 
 	/* A clock that runs only while something is outstanding, us. */
@@ -46,7 +46,7 @@ extern void rf_throttle_init(RfThrottle *throttle, RfLaneThrottle *shown);
 /* Also while running; the same setting again changes nothing. */
 extern void rf_throttle_set(RfThrottle *throttle, int32_t setting);
 
-/* May a queue pair with that many outstanding have another? */
+/* Returns true if a queue pair with that many outstanding may have another. */
 static inline bool
 rf_throttle_room(const RfThrottle *throttle, uint64_t outstanding)
 {

@@ -128,7 +128,7 @@ rf_values_destroy(RfValues *values)
 
 /*
  * First free run of `units` within [from, to) that begins at a multiple of them, so that runs of
- * powers of two fill the memory without holes and recur. UINT32_MAX: none.
+ * powers of two fill the memory without holes and recur. UINT32_MAX if there is no such run.
  */
 static uint32_t
 find_run(const RfValues *values, uint32_t from, uint32_t to, uint32_t units)
@@ -190,8 +190,8 @@ register_run(RfValues *values, int peer, RfDomain *domain, uint32_t unit, uint32
 	uint64_t	excess = atomic_load(&stats->registered) + bytes;
 
 	/*
-	 * Cached registrations give way to needed ones: at the bound, if all entries are used, or if
-	 * the device is full.
+	 * Cached registrations give way to needed registrations: at the bound, if all entries are
+	 * used, or if the device is full.
 	 */
 	excess -= excess < bound ? excess : bound;
 	if (r == NULL && excess == 0)
@@ -350,7 +350,7 @@ rf_values_peer_gone(RfValues *values, RfDomain *domain)
 
 #define MEASURED_UNITS		4	/* at most: memory that is touched for it */
 #define COPY_TARGET			(256u << 10)	/* as large as a slot */
-#define ROUNDS				5	/* the fastest counts: the others were disturbed */
+#define ROUNDS				5	/* the fastest counts: slower runs were disturbed */
 
 static int64_t
 clock_ns(void)

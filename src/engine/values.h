@@ -4,8 +4,8 @@
  * A piece is registered for the peer that its flow sends to, as a source (provider.h): only this
  * engine's queue pairs read it, so unlike segments it may serve one peer after another. When a flow
  * is done its piece is returned, but the registration stays for the next flow to that peer; beyond
- * a limit the least recently used ones of those not in use are dropped. Registrations never exceed
- * the memory itself plus that limit; a request for more is refused.
+ * a limit the least recently used unused registrations are dropped. Registrations never exceed the
+ * memory itself plus that limit; a request for more is refused.
  *
  * The danger of registration caches elsewhere, memory that is unmapped while its registration
  * persists, does not exist here: value memory is mapped before the engine starts and outlives it. A
@@ -26,7 +26,7 @@ typedef struct RfValues RfValues;
 typedef struct RfPiece
 {
 	uint32_t	unit;			/* first of `units` in the memory */
-	uint32_t	units;			/* 0: none */
+	uint32_t	units;			/* 0 if unused */
 	int32_t		registration;	/* -1: its peer is gone */
 } RfPiece;
 

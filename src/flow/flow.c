@@ -1,6 +1,5 @@
 /*
- * flow.c - a backend's side of a flow: claim an entry, wait, consume, and close it whatever
- * happens.
+ * flow.c - a backend's side of a flow: claim an entry, wait, consume, and close it in any case.
  *
  * The transitions of the slots are in slots.c, the lanes' side in src/engine/. This file has the
  * parts that need PostgreSQL: latches, interrupts, errors, and the list of open handles. A handle
@@ -60,7 +59,7 @@ rf_wake_readers(const RfShareWakes *wakes)
 
 /*
  * Called when the flow is closed, also after an error. Withdraws slots that have not been sent
- * (rf_slots_withdraw) and waits for those that are being sent: until then their pages must not
+ * (rf_slots_withdraw) and waits for slots that are being sent: until then their pages must not
  * change. The wait ends when the transport is done with them, or when the engine gives up a peer
  * that is gone or silent after rdma_fdw.peer_timeout, so that the flow has failed. Services no
  * interrupt and raises no error.
@@ -101,6 +100,7 @@ drop_pins(RfFlowHandle *handle)
 
 static void close_pool(RfReceiveHandle *handle);
 
+/* Closes the flows and pools of a resource owner that ends, before its locks are released. */
 static void
 release_handles(ResourceReleasePhase phase, bool is_commit, bool is_top_level, void *argument)
 {
@@ -148,8 +148,8 @@ register_callbacks(void)
 }
 
 /*
- * Entries may change meanwhile, by which the count is off by the few that others claim at the same
- * moment.
+ * Entries may change meanwhile, by which the count is off by the few that other backends claim at
+ * the same moment.
  */
 static void
 check_role_share(void)
@@ -267,7 +267,10 @@ rf_flow_claim(int peer, RfFlowRole role)
 	return handle;
 }
 
-/* Is it still open? During abort the resource owner may have closed it before its user does. */
+/*
+ * Returns true if it is still open. During abort the resource owner may have closed it before its
+ * user does.
+ */
 static bool
 is_handle(const RfFlowHandle *handle)
 {
@@ -334,7 +337,7 @@ rf_flow_lend_for(RfFlowHandle *handle, int seconds)
 	handle->peer = handle->flow->peer;
 	handle->lent_s = seconds;
 	handle->lent = true;
-	/* with none it may sleep for long */
+	/* without leases it may sleep for long */
 	if (atomic_fetch_add(&rf_shared->flows_lent, 1) == 0)
 		rf_engine_wake_main();
 	rf_flow_lend(handle->flow, rf_now_us() + (int64) seconds * 1000000);
@@ -837,7 +840,7 @@ rf_flow_wait(RfFlowHandle *handle, RfSocketWait *wait, int socket, long timeout_
 
 /* ---------- several flows ---------- */
 
-/* Of this process's client, whose socket is open as long as the process runs. */
+/* For this process's client, whose socket is open as long as the process runs. */
 static RfSocketWait client_wait;
 
 int

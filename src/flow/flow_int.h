@@ -1,5 +1,5 @@
 /*
- * flow_int.h - what the PostgreSQL files of a flow share: the handle. Nobody else includes it.
+ * flow_int.h - shared by the PostgreSQL files of a flow: the handle. Nobody else includes it.
  *
  * flow.c           claim, sleep, close; the consumer
  * flow_produce.c   the producer, and the pages that it has pinned
@@ -37,8 +37,8 @@ struct RfFlowHandle
 	int			peer;			/* of a flow that is lent */
 	uint64		key;
 	RfSlotCursor cursor;
-	RfPins	   *pins;			/* producer: of pages that are sent from where they lie; NULL =
-								 * none yet */
+	RfPins	   *pins;			/* producer: of pages that are sent from where they lie; NULL until
+								 * the first page */
 	RfShare    *share;			/* readers have the cursor until the flow is closed; see share.h */
 };
 
@@ -82,7 +82,10 @@ extern void rf_flow_raise_if_failed(RfFlowHandle *handle);
 /* The flow has got buffers: map them, before the first look. ERROR when their engine has ended. */
 extern void rf_flow_attach(RfFlowHandle *handle);
 
-/* Until what `waiting` names may be there. The caller looks and comes back if it is not. */
+/*
+ * Sleeps until the event that `waiting` names may have happened. The caller looks and comes back if
+ * it is not.
+ */
 extern void rf_flow_sleep(RfFlowHandle *handle, RfFlowWaiting waiting, uint32 wait_event);
 
 /* The flow is being closed: waits until no page of it is being sent any more. Never raises. */

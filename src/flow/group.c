@@ -1,6 +1,6 @@
 /*
- * group.c - a member of a group of flows: descriptions, connections, waiting and the end; what
- * producers and consumers have in common.
+ * group.c - a member of a group of flows: descriptions, connections, waiting and the end; the
+ * common part of producers and consumers.
  *
  * A group owns nothing that its flows and its memory context do not own already: at an abort the
  * flows close with their resource owner (flow.c) and the rest goes with the context.
@@ -82,9 +82,9 @@ wait_out_timeout(TimestampTz start)
 }
 
 /*
- * An ordinary role told us where to connect: what answers there, if anything does, is not for it,
- * or it could have this server look at ports for it. The log has it. A port that refuses at once,
- * one that belongs to something else and one that is filtered take the same time.
+ * An ordinary role told us where to connect: the answer, if there is any, is not for it, or it
+ * could have this server look at ports for it. The log has it. A port that refuses at once, a port
+ * that belongs to something else and a filtered port take the same time.
  */
 __attribute__((noreturn)) static void
 raise_not_connected(const char *host, TimestampTz start, const RfError *error)
@@ -92,14 +92,14 @@ raise_not_connected(const char *host, TimestampTz start, const RfError *error)
 	if (has_privs_of_role(GetUserId(), ROLE_PG_MONITOR))
 		rf_raise(error, RF_NO_PEER);
 	ereport(LOG_SERVER_ONLY,
-			(errmsg("this node's engine could not connect to that of node \"%s\": %s", host,
+			(errmsg("this node's engine could not connect to the engine of node \"%s\": %s", host,
 					error->message),
 			 error->detail[0] ? errdetail_internal("%s", error->detail) : 0,
 			 error->hint[0] ? errhint("%s", error->hint) : 0));
 	wait_out_timeout(start);
 	ereport(ERROR,
 			(errcode(ERRCODE_CONNECTION_FAILURE),
-			 errmsg("this node's engine could not connect to that of node \"%s\"", host),
+			 errmsg("this node's engine could not connect to the engine of node \"%s\"", host),
 			 errhint("The log of this node says why, and so do errors of members of pg_monitor.")));
 }
 
@@ -148,7 +148,7 @@ rf_group_peer(const RfNodeId *node, bool producer_side)
 		ereport(ERROR,
 				(errcode(rf_peer_missing_sqlstate(node)),
 				 errmsg("this node's engine is not connected to another member's node"),
-				 errdetail("In its own view rdma.stat_engine that node is %s.",
+				 errdetail("The node's identity in its rdma.stat_engine is %s.",
 						   rf_node_text(node)),
 				 errhint("It was restarted, or its connection was lost; repeat the query. "
 						 "rdma_fdw.connect_timeout is how long it is waited for.")));

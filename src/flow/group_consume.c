@@ -35,6 +35,10 @@ listen_for(const RfNodeId *node, uint32_t slot_count, uint32_t slot_size, RfGrou
 	return flow;
 }
 
+/*
+ * Makes flows for the producers from `from` on to open, out of the shared pool if there is one, and
+ * fills their addresses into the description.
+ */
 static void
 listen_pairs(RfGroup *group, RfGroupDesc *desc, uint32_t from, int own)
 {
@@ -104,6 +108,10 @@ join(RfGroup *group, RfGroupDesc *desc)
 	listen_pairs(group, desc, known, RF_GROUP_ANY);
 }
 
+/*
+ * Lists the events for which a consumer waits: slots of its producers, and for a replicating one
+ * messages and room of the other consumers.
+ */
 static int
 sleeps_of(RfGroup *group, RfFlowSleep *sleeps)
 {
@@ -240,7 +248,7 @@ rf_group_begin(RfGroup *group, RfGroupDesc *desc)
 	rf_group_end_context(&context);
 }
 
-/* ---------- taking what has come ---------- */
+/* ---------- taking arrived batches ---------- */
 
 /*
  * The next buffer of a reading end. An end that comes before the end of the stream is the other
@@ -250,7 +258,7 @@ __attribute__((format(printf, 2, 0)))
 static RfFlowPoll
 poll_pair(GroupPair *pair, const char *failed, uint32 member, RfBuffer *buffer)
 {
-	/* Read first: what is there when it is set is all that comes. */
+	/* Read first: when it is set, no more slots come than are there. */
 	bool		ended = atomic_load(&rf_flow_entry(pair->flow)->remote_end) != 0;
 	RfFlowPoll	result = rf_flow_poll(pair->flow, buffer);
 
@@ -341,6 +349,10 @@ hear(RfGroup *group, uint32 speaker)
 	}
 }
 
+/*
+ * Sends a member's news about the order to one listener, as far as there are slots; the rest is
+ * told later.
+ */
 static void
 tell(RfGroup *group, uint32 listener)
 {
@@ -348,7 +360,7 @@ tell(RfGroup *group, uint32 listener)
 	RfBuffer	buffer;
 
 	/*
-	 * Until it is acquired nothing is written, so that what waits for a slot is told in one
+	 * Until it is acquired nothing is written, so that all news waiting for a slot is told in one
 	 * message.
 	 */
 	while (!rf_order_told(group->order, listener))
@@ -359,7 +371,7 @@ tell(RfGroup *group, uint32 listener)
 
 		/*
 		 * The first consumer may have told how it ended and be gone: that, or that it ended
-		 * without, is what is heard next.
+		 * without telling, is heard next.
 		 */
 		if (result == RF_ACQUIRE_STOPPED && group->member == 0)
 			rf_group_fail(pair, "consumer %u of the flow failed", listener);
@@ -373,7 +385,7 @@ tell(RfGroup *group, uint32 listener)
 	}
 }
 
-/* Exchange with the others all there is to say now. */
+/* Exchange all news with the other consumers now. */
 static void
 exchange_order(RfGroup *group)
 {
@@ -405,7 +417,7 @@ exchange_order(RfGroup *group)
 		tell(group, other);
 }
 
-/* All others know how it ended: then the first consumer may go. */
+/* All other consumers know how it ended: then the first consumer may go. */
 static bool
 others_know(RfGroup *group)
 {
@@ -417,6 +429,10 @@ others_know(RfGroup *group)
 	return true;
 }
 
+/*
+ * A replicating consumer's next slot: the next one in the order that the first consumer decided.
+ * Talks with the other consumers when there is nothing to give out, or enough to report.
+ */
 static RfFlowPoll
 poll_ordered(RfGroup *group, RfGroupBuffer *buffer)
 {
@@ -425,8 +441,8 @@ poll_ordered(RfGroup *group, RfGroupBuffer *buffer)
 	GroupPair  *pair;
 
 	/*
-	 * Not only when nothing is left: the others wait for what has arrived here meanwhile. But not
-	 * for every slot either.
+	 * Not only when nothing is left: the other consumers wait for news of the slots that have
+	 * arrived here meanwhile. But not for every slot either.
 	 */
 	next = RF_ORDER_NOTHING;
 	if (group->unreported < Max(group->slot_count / 2, 1))
@@ -447,7 +463,11 @@ poll_ordered(RfGroup *group, RfGroupBuffer *buffer)
 			group->rest_of = (buffer->buffer.flags & RF_SLOT_LAST) != 0 ? -1 : (int) producer;
 			return RF_POLL_BUFFER;
 		case RF_ORDER_NOTHING:
-			/* The log goes on with the rest of a batch. When that is here it waits for others. */
+
+			/*
+			 * The log goes on with the rest of a batch. When that is here it waits for other
+			 * batches.
+			 */
 			if (group->rest_of >= 0 &&
 				group->pairs[group->rest_of].given == group->pairs[group->rest_of].polled)
 				rf_flow_await_next(group->pairs[group->rest_of].flow);
@@ -537,7 +557,7 @@ wait_until_opened(RfGroup *group)
 
 			if (flow == NULL)
 				continue;
-			(void) rf_flow_opened(flow);	/* raises what made it fail */
+			(void) rf_flow_opened(flow);	/* raises the error of the flow */
 			if (!rf_flow_is_open(flow))
 				sleeps[count++] = (RfFlowSleep) {flow, RF_WAIT_ANY};
 		}
@@ -558,7 +578,7 @@ rf_group_stop(RfGroup *group)
 		return;
 	if (group->order != NULL)
 	{
-		/* What the caller still holds goes back first: the others may wait for it. */
+		/* Slots that the caller still holds go back first: the other members may wait for them. */
 		for (uint32 producer = 0; producer < group->pair_count; producer++)
 		{
 			GroupPair  *pair = &group->pairs[producer];

@@ -1,11 +1,11 @@
 /*
- * group_int.h - what the PostgreSQL files of a group share: one member and its pairs. Nobody else
+ * group_int.h - shared by the PostgreSQL files of a group: one member and its pairs. Nobody else
  * includes it.
  *
  * group.c          descriptions, peers, waiting, closing
  * group_produce.c  a producer: open, route, end
  * group_consume.c  a consumer: listen, take in turn, the replicating consumer's talk with the
- * others
+ * rest
  *
  * Everything here belongs to one backend.
  */
@@ -36,7 +36,7 @@ typedef struct GroupPair
 	RfBuffer   *held;			/* replicate: ring of slot_count, polled and not given out yet */
 } GroupPair;
 
-/* What a producing and a consuming member do each in their own way. */
+/* The functions that a producing and a consuming member implement each in their own way. */
 typedef struct RfGroupEnd
 {
 	RfFlowRole	role;
@@ -67,7 +67,7 @@ struct RfGroup
 	bool		finishing;
 	uint32	   *free_buffers;	/* balance, producer: scratch */
 
-	/* Producer, repartition and replicate: what all consumers get. */
+	/* Producer, repartition and replicate: the batch for all consumers. */
 	uint8_t    *common;			/* NULL: not granted */
 	uint64		common_number;	/* of the batch */
 	uint64		common_copied;	/* bytes to each consumer that were not sent from there */
@@ -75,14 +75,14 @@ struct RfGroup
 								 * its own buffers */
 
 	/*
-	 * Replicate, consumer. The first one: pairs with each other consumer ([0] unused); the others:
-	 * [0] only.
+	 * Replicate, consumer. The first consumer has pairs with each other consumer ([0] unused); all
+	 * other consumers have [0] only.
 	 */
 	RfOrder    *order;
 	uint32		consumers;
-	uint32		unreported;		/* slots given out since the last talk with the others */
-	int			rest_of;		/* producer whose batch was given out in part, -1: none */
-	GroupPair  *tell;			/* what is told to them */
+	uint32		unreported;		/* slots given out since the last talk with the other consumers */
+	int			rest_of;		/* producer whose batch was given out in part, or -1 */
+	GroupPair  *tell;			/* our news for them */
 	GroupPair  *hear;
 };
 

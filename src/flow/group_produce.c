@@ -2,7 +2,7 @@
  * group_produce.c - a producer of a group: open towards all consumers at once, route batches, end
  * all streams.
  *
- * No call but those that say so waits. What was refused is remembered (`wanted`), so that
+ * Only calls whose comments say so wait. A refused request is remembered (`wanted`), so that
  * rf_groups_wait sleeps for it and for nothing else.
  */
 #include "postgres.h"
@@ -98,6 +98,10 @@ join(RfGroup *group, RfGroupDesc *desc)
 	open_pairs(group, desc, known, RF_GROUP_ANY);
 }
 
+/*
+ * Lists the events for which a producer waits, one per pair that refused a request or is opening or
+ * ending.
+ */
 static int
 sleeps_of(RfGroup *group, RfFlowSleep *sleeps)
 {
@@ -120,8 +124,8 @@ sleeps_of(RfGroup *group, RfFlowSleep *sleeps)
 			sleeps[count++] = (RfFlowSleep) {pair->flow, waiting};
 
 		/*
-		 * Who still wants it will be refused again; what nobody asks for any more must not end the
-		 * sleep at once.
+		 * A caller that still wants it will be refused again; a request that nobody repeats must
+		 * not end the sleep at once.
 		 */
 		pair->wanted = false;
 	}
@@ -200,7 +204,7 @@ rf_group_open(RfGroupDesc *desc, uint32_t producer, int own)
 	return group;
 }
 
-/* ---------- what all consumers get ---------- */
+/* ---------- batches for all consumers ---------- */
 
 /* Ask for memory that all pairs send from, or look whether it was granted. */
 static uint8_t *
@@ -303,7 +307,7 @@ end_pair(RfGroup *group, uint32 consumer)
 
 /*
  * To the consumer with most free receive buffers: it has released most since its last batch, so
- * batches go where they are consumed. Nothing is queued for one that has none free.
+ * batches go where they are consumed. Nothing is queued for a consumer that has no free buffer.
  */
 static RfAcquire
 acquire_balanced(RfGroup *group, RfGroupBuffer *buffer)
@@ -324,7 +328,7 @@ acquire_balanced(RfGroup *group, RfGroupBuffer *buffer)
 
 		group->free_buffers[consumer] = 0;
 		if (pair->state == PAIR_STOPPED)
-			return RF_ACQUIRE_STOPPED;	/* what it did not read is lost, so it speaks for all */
+			return RF_ACQUIRE_STOPPED;	/* rows that it did not read are lost, so it speaks for all */
 		if (pair->state == PAIR_OPENING && rf_flow_opened(pair->flow))
 			pair->state = PAIR_LIVE;
 		if (pair->state == PAIR_LIVE && atomic_load(&rf_flow_entry(pair->flow)->leaving) != 0)
@@ -358,8 +362,8 @@ acquire_balanced(RfGroup *group, RfGroupBuffer *buffer)
 }
 
 /*
- * A slot towards every consumer: the least free of them decides. The caller fills the first one's,
- * or what all are sent from.
+ * A slot towards every consumer: the least free of them decides. The caller fills the first
+ * consumer's, or the memory that all are sent from.
  */
 static RfAcquire
 acquire_all(RfGroup *group, RfGroupBuffer *buffer)
@@ -377,7 +381,7 @@ acquire_all(RfGroup *group, RfGroupBuffer *buffer)
 				result = RF_ACQUIRE_FULL;
 				break;
 			case RF_ACQUIRE_STOPPED:
-				return RF_ACQUIRE_STOPPED;	/* sent only when none wants more */
+				return RF_ACQUIRE_STOPPED;	/* sent only when no consumer wants more */
 		}
 	}
 	buffer->member = RF_GROUP_ANY;
@@ -441,8 +445,8 @@ rf_group_submit(RfGroup *group, const RfGroupBuffer *buffer, uint32_t length, ui
 			if (consumer > 0 || placed)
 			{
 				/*
-				 * Acquired with the first one's; one that has said STOP since takes nothing, and
-				 * then nobody does.
+				 * Acquired with the first consumer's; a consumer that has said STOP since takes
+				 * nothing, and then nobody does.
 				 */
 				if (rf_flow_try_acquire(flow, &buffers[consumer]) != RF_ACQUIRED)
 					continue;

@@ -10,7 +10,7 @@
 #include "utils/memutils.h"
 #include "utils/resowner.h"
 
-/* However large its share is: more than what is on its way at a time. */
+/* However large its share is: more than the pages on their way at a time. */
 #define MAX_PINS			256
 
 struct RfPins

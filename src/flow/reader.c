@@ -29,7 +29,8 @@ struct RfFlowReader
 	uint32		lane;
 	uint32		flow;
 	uint32		engine_epoch;
-	bool		asked;			/* the last poll found nothing: others may rely on us to look again */
+	bool		asked;			/* the last poll found nothing: other readers may rely on us to
+								 * look again */
 	uint64		waits;
 	uint64		wait_us;
 };

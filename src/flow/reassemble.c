@@ -17,7 +17,7 @@ rf_reassembly_init(RfReassembly *batch, MemoryContext context, const char *sourc
 	};
 }
 
-/* It grows by its pieces; what its header announces is not believed before it came. */
+/* It grows by its pieces; the length in its header is not believed before the bytes came. */
 static void
 reserve(RfReassembly *batch, Size size)
 {
@@ -90,7 +90,7 @@ rf_check_batch(const void *data, Size length, uint32 checksum)
 	if (crc != checksum)
 		ereport(ERROR,
 				(errcode(ERRCODE_DATA_CORRUPTED),
-				 errmsg("received a column batch that is not the one that was sent"),
+				 errmsg("received a column batch that differs from the sent batch"),
 				 errdetail("Its checksum is %08X instead of %08X.", crc, checksum)));
 #endif
 }

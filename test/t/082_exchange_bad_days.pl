@@ -153,7 +153,7 @@ sub allow
 }
 allow('samehost');
 like(sent_to($_), qr/42501: .*engine may not connect to \Q$_\E/, "an engine is not sent to $_") foreach ('203.0.113.1', '::ffff:127.0.0.1', '0.0.0.0');
-like(sent_to('127.0.0.1'), qr/08006: this node's engine could not connect to that of node "127.0.0.1"/, 'but to its own host, where another node answers');
+like(sent_to('127.0.0.1'), qr/08006: this node's engine could not connect to the engine of node "127.0.0.1"/, 'but to its own host, where another node answers');
 # What listens on a port, if anything does, is not told: an engine, a server that is none, nobody.
 my $at = "overlay($other PLACING %s FROM 13 FOR 4)";	# RfHelloReply.port
 my %told;

@@ -170,6 +170,7 @@ check_trusted_networks(char **newval, void **extra, GucSource source)
 	return false;
 }
 
+/* Settings that need a restart: memory, device, transport. */
 static void
 define_start_settings(GucContext context)
 {
@@ -253,14 +254,15 @@ define_start_settings(GucContext context)
 							&rf_retry_count, rf_retry_count, 0, 7,
 							context, 0, NULL, NULL, NULL);
 	DefineCustomEnumVariable("rdma_fdw.encryption",
-							 "Whether engines encrypt what they send each other over TCP; the "
-							 "stricter of two nodes' settings holds.",
+							 "Whether engines encrypt their traffic over TCP; the stricter of two nodes' "
+							 "settings holds.",
 							 "\"auto\" does, \"require\" also keeps rows from RDMA devices, which "
 							 "do not encrypt; \"off\" leaves it to the other node.",
 							 &rf_encryption, rf_encryption, encryption_options,
 							 context, 0, NULL, NULL, NULL);
 }
 
+/* Settings of the engine that a reload changes. */
 static void
 define_engine_settings(void)
 {
@@ -277,8 +279,8 @@ define_engine_settings(void)
 							 &rf_polling_mode, rf_polling_mode, polling_mode_options,
 							 PGC_SIGHUP, 0, NULL, NULL, NULL);
 	DefineCustomIntVariable("rdma_fdw.admission_window",
-							"Most bytes that the engine has in flight; what is beyond waits, and "
-							"is merged while it waits.",
+							"Most bytes that the engine has in flight; further slots wait, and "
+							"are merged while they wait.",
 							"0 has no limit.",
 							&rf_admission_window, rf_admission_window, 0, 1024 * 1024,
 							PGC_SIGHUP, GUC_UNIT_KB, NULL, NULL, NULL);
@@ -297,17 +299,18 @@ define_engine_settings(void)
 							&rf_token_lifetime, rf_token_lifetime, 1, 3600,
 							PGC_SIGHUP, GUC_UNIT_S, NULL, NULL, NULL);
 	DefineCustomStringVariable("rdma_fdw.trusted_networks",
-							   "Networks that protect what crosses them, so that rows may do so in "
-							   "clear.",
-							   "A list of addresses and networks in CIDR notation. Empty: none.",
+							   "Networks that protect their traffic, so that rows may cross "
+							   "them in clear.",
+							   "A list of addresses and networks in CIDR notation. Default: empty.",
 							   &rf_trusted_networks, "",
 							   PGC_SIGHUP, GUC_LIST_INPUT, check_trusted_networks, NULL, NULL);
 	DefineCustomStringVariable("rdma_fdw.exchange_hosts",
 							   "Other nodes that this node's engine connects to when a statement "
 							   "over several nodes asks for it.",
 							   "A list of addresses, networks in CIDR notation, host names, "
-							   "\"samehost\", \"samenet\" (any subnet that this server is directly "
-							   "connected to) and \"all\". Empty: none.",
+							   "\"samehost\", \"samenet\" (any subnet that this server is "
+							   "directly connected to) and \"all\". If empty, it connects to "
+							   "no host.",
 							   &rf_exchange_hosts, "samehost, samenet",
 							   PGC_SIGHUP, GUC_LIST_INPUT, rf_check_exchange_hosts, NULL, NULL);
 }
@@ -384,13 +387,13 @@ define_stream_settings(void)
 							PGC_USERSET, GUC_UNIT_MS, NULL, NULL, NULL);
 	DefineCustomStringVariable("rdma_fdw.application_name",
 							   "application_name of the sessions on data nodes.",
-							   "The escapes %a, %c, %C, %d, %p, %u and %% mean what they do in "
-							   "postgres_fdw.",
+							   "The escapes %a, %c, %C, %d, %p, %u and %% have the same "
+							   "meaning as in postgres_fdw.",
 							   &rf_application_name, "",
 							   PGC_USERSET, 0, NULL, NULL, NULL);
 }
 
-/* What a session on a data node goes by. */
+/* Settings of a session on a data node. */
 static void
 define_data_node_settings(void)
 {
@@ -423,13 +426,13 @@ define_data_node_settings(void)
 							 PGC_SIGHUP, 0, NULL, NULL, NULL);
 }
 
-/* What the coordinator's planner and EXPLAIN go by. */
+/* Settings of the coordinator's planner and EXPLAIN. */
 static void
 define_plan_settings(void)
 {
 	DefineCustomEnumVariable("rdma_fdw.push_down",
-							 "What the data nodes are asked to do of a query.",
-							 "\"all\" is whatever they can do, \"scans\" only conditions of single "
+							 "The parts of a query that data nodes are asked to do.",
+							 "\"all\" is all that they can do, \"scans\" only conditions of single "
 							 "tables, "
 							 "\"none\" nothing but to send columns. "
 							 "It goes for statements that are planned from now on.",
@@ -444,8 +447,8 @@ define_plan_settings(void)
 							 PGC_USERSET, GUC_EXPLAIN, NULL, NULL, NULL);
 	DefineCustomEnumVariable("rdma_fdw.exchange_strategy",
 							 "How tables of a server with several nodes are joined.",
-							 "auto takes what costs least; any other value is taken where it is "
-							 "possible. "
+							 "auto takes the cheapest strategy; any other value is taken where "
+							 "it is possible. "
 							 "pull joins on this node.",
 							 &rf_exchange_strategy, rf_exchange_strategy, exchange_strategy_options,
 							 PGC_USERSET, 0, NULL, NULL, NULL);
@@ -471,15 +474,15 @@ define_transaction_settings(void)
 	DefineCustomEnumVariable("rdma_fdw.commit",
 							 "How a transaction commits that wrote on several nodes, or on one and "
 							 "here.",
-							 "\"atomic\" commits on all or on none where all nodes have prepared "
-							 "transactions, and warns where one has not; "
+							 "\"atomic\" commits on all or not at all where all nodes have "
+							 "prepared transactions, and warns where one has not; "
 							 "\"required\" refuses to write then; \"best_effort\" commits on each "
 							 "node for itself.",
 							 &rf_commit_mode, rf_commit_mode, commit_options,
 							 PGC_USERSET, 0, NULL, NULL, NULL);
 	DefineCustomEnumVariable("rdma_fdw.snapshot",
-							 "Whether a statement that reads several nodes sees transactions on "
-							 "all of them or on none.",
+							 "Whether a statement that reads several nodes sees each "
+							 "transaction on all of them or not at all.",
 							 "\"common\" takes one snapshot of all, while no transaction commits "
 							 "on nodes; "
 							 "\"each_node\" takes each when the transaction first uses the node, "
@@ -500,7 +503,8 @@ define_transaction_settings(void)
 							 &rf_propagate_ddl, rf_propagate_ddl,
 							 PGC_USERSET, 0, NULL, NULL, NULL);
 	DefineCustomBoolVariable("rdma_fdw.resolve",
-							 "Finishes in the background what transactions left prepared on nodes.",
+							 "Finishes in the background the parts that transactions left prepared "
+							 "on nodes.",
 							 "Off in a copy of a coordinator that still runs: both would finish "
 							 "the same transactions.",
 							 &rf_resolve, rf_resolve,

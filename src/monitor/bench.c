@@ -4,8 +4,8 @@
  *
  * As Geyer et al. 3 measure it: in the throughput test the reader releases each receive buffer at
  * once, in the consume test it copies it first. The data node's side is an ordinary stream whose
- * rows are pages of zeros, one to a buffer, so the way is that of a foreign scan from the encoder
- * to the receive buffer; what is missing is a plan that makes rows and an executor that uses them.
+ * rows are pages of zeros, one to a buffer, so the way equals a foreign scan's from the encoder to
+ * the receive buffer; it lacks a plan that makes rows and an executor that uses them.
  */
 #include "postgres.h"
 
@@ -160,6 +160,10 @@ int_argument(FunctionCallInfo fcinfo, int number, const char *name, int32 missin
 	return value;
 }
 
+/*
+ * rdma.bench(server, bytes, ...): pulls so many bytes of pages of zeros through an ordinary stream,
+ * after a short one that makes the connection, and returns the speed and the waits.
+ */
 Datum
 rdma_bench(PG_FUNCTION_ARGS)
 {

@@ -9,7 +9,7 @@
  * with nodes is checked at each of them.
  *
  * It is used when something hangs, so it must not hang itself: all steps that need the other node
- * share a time limit, and one that it ends gives a row as well.
+ * share a time limit, and a step that it ends gives a row as well.
  */
 #include "postgres.h"
 
@@ -59,8 +59,8 @@ PG_FUNCTION_INFO_V1(rdma_check);
 #define ROUND_TRIPS			7
 #define STREAM_ROWS			1024
 #define STREAM_ROW_BYTES	65000
-#define SLACK_MS			5000	/* beyond what the engines take to find out that nothing gets
-									 * through */
+#define SLACK_MS			5000	/* beyond the time that the engines need to find out that
+									 * nothing gets through */
 #define CLEANUP_MS			30000	/* time to end a step that hangs with its session */
 #define TABLES_NAMED		10
 
@@ -84,8 +84,8 @@ typedef struct Check
 	const char *node;			/* named in front of items; NULL: an ordinary server */
 	RfSession  *session;
 	RfHelloReply hello;
-	bool		stop;			/* the next steps need the one that failed */
-	TimestampTz deadline;		/* of the steps at this node; 0 = none */
+	bool		stop;			/* the next steps need the failed step */
+	TimestampTz deadline;		/* of the steps at this node; 0 = no deadline */
 } Check;
 
 static const char *
@@ -284,6 +284,10 @@ check_engine(Check *check)
 	ok(check, "engine", psprintf("process %d, port %u", pid, atomic_load(&rf_shared->engine_port)));
 }
 
+/*
+ * Reports the device that the engine has opened, or why it has none, and the properties of its port
+ * that commonly are wrong: link, GID, MTU, and the limit of locked memory.
+ */
 static void
 check_device(Check *check)
 {
@@ -404,17 +408,17 @@ check_statistics(Check *check)
 	else
 		info(
 			 check, "statistics",
-			 psprintf("none, or of no rows, of %d of %d foreign tables",
+			 psprintf("missing, or of no rows, for %d of %d foreign tables",
 					  unknown, tables),
 			 psprintf("Run ANALYZE %s%s, or CALL rdma.analyze_tables(%s) for all. Without "
 					  "statistics plans are guesses.",
 					  names.data,
-					  unknown > TABLES_NAMED ? ", and of the others" : "",
+					  unknown > TABLES_NAMED ? ", and of further tables" : "",
 					  quote_literal_cstr(
 										 GetForeignServer(check->serverid)->servername)));
 }
 
-/* Transactions that wait for any node; those of this one may be among them. */
+/* Transactions that wait for any node, possibly for this one. */
 static void
 check_transactions(Check *check)
 {
@@ -422,13 +426,13 @@ check_transactions(Check *check)
 
 	if (!rf_resolve)
 		info(check, "transactions",
-			 "what they leave prepared on nodes is not finished in the background",
+			 "parts that they leave prepared on nodes are not finished in the background",
 			 "Nothing, in a copy of a coordinator. Otherwise set rdma_fdw.resolve = on.");
 	else if (count > 0)
 		problem(check, "transactions", psprintf("%d parts are to be finished on nodes", count),
 				"The view rdma.transactions says where, and why they are not.");
 	else
-		ok(check, "transactions", "none is to be finished on a node");
+		ok(check, "transactions", "all are finished on the nodes");
 }
 
 /* ---------- the other node, over libpq ---------- */
@@ -496,6 +500,7 @@ check_remote_extension(Check *check)
 		ok(check, "remote extension", psprintf("version %s", version));
 }
 
+/* Reports whether the node's engine runs and uses a provider that fits this node's. */
 static void
 check_remote_engine(Check *check)
 {
@@ -543,7 +548,7 @@ check_remote_engine(Check *check)
 	ok(check, "remote engine", psprintf("process %s, provider %s", pid, provider));
 }
 
-/* Of the functions that a role serves other nodes with, which may the remote one not call? */
+/* Lists the functions for serving other nodes that the remote role may not call. */
 static void
 check_access(Check *check)
 {
@@ -586,7 +591,8 @@ check_prepared(Check *check)
 		ok(check, "prepared transactions", psprintf("at most %s", limit));
 	else
 		info(check, "prepared transactions",
-			 "none: a transaction that writes there and elsewhere commits on each node for itself",
+			 "not possible: a transaction that writes there and elsewhere commits on each node "
+			 "for itself",
 			 "Set max_prepared_transactions there, or add rdma_fdw to shared_preload_libraries, "
 			 "and restart that server.");
 }
@@ -597,6 +603,10 @@ hex_digit(char c)
 	return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
+/*
+ * Asks the node's rdma.hello for a greeting and compares wire version, type images and identity;
+ * reports where rows would travel otherwise than expected.
+ */
 static void
 check_hello(Check *check)
 {
@@ -683,8 +693,7 @@ read_all(Check *check, const char *sql, uint32 buffers, uint64 *bytes)
 }
 
 /*
- * Rows in clear are what was set, or what devices do; a problem for whoever encrypts the database
- * connection.
+ * Reports unencrypted rows as a problem only if the database connection is encrypted.
  */
 static void
 check_encryption(Check *check, int peer)
@@ -699,14 +708,14 @@ check_encryption(Check *check, int peer)
 		add(check, "encryption", rf_session_encrypted(check->session) ? "problem" : "info",
 			encryption,
 			strcmp(rf_shared->peers[peer].transport, "tcp") == 0 ?
-			"Who reads the network reads the rows. Set rdma_fdw.encryption = auto on one of the "
-			"two nodes." :
-				"Who reads the network reads the rows. List it in rdma_fdw.trusted_networks if it "
-			"is "
-			"protected, or set rdma_fdw.encryption = require on one of the two nodes: then the "
+			"Anyone reading the network can read the rows. Set rdma_fdw.encryption = auto on one "
+			"of the two nodes." :
+				"Anyone reading the network can read the rows. List it in rdma_fdw.trusted_networks if "
+			"it is protected, or set rdma_fdw.encryption = require on one of the two nodes: then the "
 			"engines use TCP.");
 }
 
+/* Has the engines connect, and reports the transport and encryption of their connection. */
 static void
 check_connection(Check *check)
 {
@@ -753,6 +762,10 @@ compare_doubles(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
+/*
+ * Reports the median time of a trivial statement, and the round trip between the engines if they
+ * are connected.
+ */
 static void
 check_round_trip(Check *check)
 {
@@ -849,7 +862,7 @@ check_routing(Check *check)
 				"hash functions agree.");
 }
 
-/* A database that was not enrolled is not told from another one that has such tables. */
+/* A database that was not enrolled looks like any database with such tables. */
 static void
 check_identity(Check *check)
 {
@@ -895,7 +908,7 @@ ask_about_server(Check *check, const char *query, char **values, int count)
 }
 
 /*
- * Columns of other types are converted, but what a node computes with them follows its own types.
+ * Columns of other types are converted, but computations on the node follow its own types.
  */
 static void
 check_columns(Check *check)
@@ -905,10 +918,10 @@ check_columns(Check *check)
 	ask_about_server(check, "SELECT missing, types FROM rdma.column_differences($1)", values, 2);
 	if (values[0] != NULL)
 		problem(check, "columns", values[0],
-				"Create what is missing, or correct the options of the foreign tables.");
+				"Create the missing columns, or correct the options of the foreign tables.");
 	if (values[1] != NULL)
 		info(check, "columns", values[1],
-			 "Values are converted. What nodes compare or compute has the meaning of their types: "
+			 "Values are converted. Comparisons and computations on nodes follow their types: "
 			 "ALTER the columns of the "
 			 "foreign tables, unless it is meant.");
 	if (values[0] == NULL && values[1] == NULL)
@@ -964,6 +977,11 @@ run_steps(Check *check, const CheckStep *steps, int count)
 	}
 }
 
+/*
+ * rdma.check(server): runs the steps for this node, and with a server the steps for it or its
+ * nodes, one after the other. Each step adds rows; a step that sets `stop` makes the rest of its
+ * list meaningless.
+ */
 Datum
 rdma_check(PG_FUNCTION_ARGS)
 {

@@ -1,5 +1,5 @@
 /*
- * devices.c - rdma.devices: the devices of this machine, and the one that the engine uses.
+ * devices.c - rdma.devices: the devices of this machine, and the device that the engine uses.
  *
  * RDMA devices are listed from sysfs. No device is opened: only the engine does that, and a backend
  * that opened one would hold it.
@@ -21,7 +21,7 @@ PG_FUNCTION_INFO_V1(rdma_devices);
 #define SYSFS	"/sys/class/infiniband"
 #define COLUMNS	14
 
-/* First line of a small file, "" when there is none. */
+/* First line of a small file, "" if it is missing. */
 static void
 read_line(char *line, size_t size, const char *path)
 {
@@ -70,6 +70,7 @@ typedef struct PortRow
 	bool		in_use;			/* by this server's engine */
 } PortRow;
 
+/* Adds one row of rdma.devices: a port of a device, or a software transport. */
 static void
 put_row(ReturnSetInfo *result, const PortRow *row)
 {
@@ -102,6 +103,10 @@ put_row(ReturnSetInfo *result, const PortRow *row)
 	tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
 }
 
+/*
+ * Adds the row of one port, from files of the kernel; the engine knows the rest of the port that it
+ * uses.
+ */
 static void
 put_port(ReturnSetInfo *result, const char *device, int port)
 {
@@ -149,6 +154,10 @@ put_soft(ReturnSetInfo *result)
 	put_row(result, &row);
 }
 
+/*
+ * rdma.devices: a row per port of each RDMA device of this machine, and rows for the software
+ * transports.
+ */
 Datum
 rdma_devices(PG_FUNCTION_ARGS)
 {

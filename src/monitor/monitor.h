@@ -1,5 +1,5 @@
 /*
- * monitor.h - what the SQL functions about a server share.
+ * monitor.h - shared by the SQL functions about a server.
  */
 #ifndef RF_MONITOR_H
 #define RF_MONITOR_H
@@ -9,8 +9,8 @@
 #include "foreign/foreign.h"
 
 /*
- * The caller's user mapping for a server of rdma_fdw that it may use. ERROR when it is none, or the
- * caller may not. (check.c)
+ * The caller's user mapping for a server of rdma_fdw that it may use. ERROR when it is of another
+ * wrapper, or the caller may not. (check.c)
  */
 extern UserMapping *rf_monitor_mapping(ForeignServer *server);
 

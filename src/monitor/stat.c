@@ -110,6 +110,10 @@ end_row(Row *row)
 	tuplestore_putvalues(row->result->setResult, row->result->setDesc, row->values, row->nulls);
 }
 
+/*
+ * rdma.stat_engine: one row about the engine, its device, memory and measured costs. Columns that
+ * only a running engine has are NULL without it.
+ */
 Datum
 rdma_stat_engine(PG_FUNCTION_ARGS)
 {
@@ -250,6 +254,7 @@ put_rates(Row *row, const RfLaneThrottle *throttle)
 												sizeof(int64), FLOAT8PASSBYVAL, TYPALIGN_DOUBLE)));
 }
 
+/* rdma.stat_lanes: a row per lane with its counters and settings. */
 Datum
 rdma_stat_lanes(PG_FUNCTION_ARGS)
 {
@@ -307,6 +312,7 @@ rdma_stat_lanes(PG_FUNCTION_ARGS)
 	return (Datum) 0;
 }
 
+/* rdma.qps(): a row per queue pair of each lane that is connected now. */
 Datum
 rdma_qps(PG_FUNCTION_ARGS)
 {
@@ -351,6 +357,7 @@ rdma_qps(PG_FUNCTION_ARGS)
 	return (Datum) 0;
 }
 
+/* The state of a connection as rdma.stat_peers shows it. */
 static const char *
 peer_state(uint32 state)
 {
@@ -372,6 +379,7 @@ peer_state(uint32 state)
 	return "unknown";
 }
 
+/* rdma.stat_peers: a row per used entry of the peer table, from a copy of the entry. */
 Datum
 rdma_stat_peers(PG_FUNCTION_ARGS)
 {
@@ -431,6 +439,7 @@ rdma_stat_peers(PG_FUNCTION_ARGS)
 	return (Datum) 0;
 }
 
+/* The state of a flow as rdma.stat_flows shows it. */
 static const char *
 flow_state(uint32 state)
 {
@@ -472,6 +481,10 @@ buffer_letters(const RfFlow *flow, char letters[RF_MAX_SLOTS + 1])
 	return letters;
 }
 
+/*
+ * rdma.stat_flows: a row per used entry of the flow table, read without locks. Without the rights
+ * of a flow's role its columns after the role are NULL.
+ */
 Datum
 rdma_stat_flows(PG_FUNCTION_ARGS)
 {
@@ -492,7 +505,10 @@ rdma_stat_flows(PG_FUNCTION_ARGS)
 		if (state == RF_FLOW_FREE || state == RF_FLOW_CLAIMED)
 			continue;
 
-		/* As in pg_stat_activity: others see that there is something, and whose, but not what. */
+		/*
+		 * As in pg_stat_activity: other roles see that there is something, and whose, but no
+		 * details.
+		 */
 		begin_row(&row, fcinfo);
 		put_int(&row, i);
 		put_int(&row, flow->owner_pid);

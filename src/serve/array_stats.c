@@ -2,9 +2,10 @@
  * array_stats.c - how many different values arrays have that a statement unnests, for its planner.
  *
  * The coordinator sends rows of its own as arrays, one for each column (fdw/plan/local_rows.c). The
- * planner sees how many they are, but takes nothing of what unnest() gives to be known, and so does
- * not build hash tables of it. While a statement of rdma.stream is planned with values, these are
- * looked at: a sample of them, as ANALYZE would. Statements of others keep their estimates.
+ * planner sees how many they are, but considers nothing of the results of unnest() known, and so
+ * does not build hash tables of it. While a statement of rdma.stream is planned with values, these
+ * are looked at: a sample of them, as ANALYZE would. Statements of other clients keep their
+ * estimates.
  */
 #include "postgres.h"
 
@@ -34,8 +35,8 @@ compare_hashes(const void *a, const void *b)
 }
 
 /*
- * Of a sample of n values, the hashes of those that are not NULL: how many different ones all
- * values have, by the estimator of Haas and Stokes that ANALYZE uses.
+ * From the hashes of the non-NULL values of a sample of n: how many different values all have, by
+ * the estimator of Haas and Stokes that ANALYZE uses.
  */
 static double
 different_values(uint32 *hashes, int n, double all)
@@ -58,8 +59,8 @@ different_values(uint32 *hashes, int n, double all)
 }
 
 /*
- * The array that this column of the function's rows is unnested from; NULL: it is none, or not
- * known.
+ * The array that this column of the function's rows is unnested from; NULL if there is no such
+ * array, or it is not known.
  */
 static ArrayType *
 unnested_array(RangeTblEntry *rte, AttrNumber attnum)
@@ -95,7 +96,7 @@ rf_set_distinct_stats(VariableStatData *vardata, AttrNumber attnum, double disti
 
 	memset(nulls, true, sizeof(nulls));
 	for (int i = 0; i < Anum_pg_statistic_stakind1 + STATISTIC_NUM_SLOTS * 3 - 1; i++)
-		nulls[i] = false;		/* NOT NULL up to the collations; 0: none */
+		nulls[i] = false;		/* NOT NULL up to the collations; 0: no column */
 	values[Anum_pg_statistic_staattnum - 1] = Int16GetDatum(attnum);
 	values[Anum_pg_statistic_stanullfrac - 1] = Float4GetDatum((float4) null_part);
 	values[Anum_pg_statistic_stadistinct - 1] = Float4GetDatum((float4) distinct);

@@ -10,11 +10,11 @@
  * is in the log of parts (part_log.c):
  *
  *	1. rdma.unseen_parts there names it, and how long ago it was prepared;
- *	2. rdma.seen_parts on the others looks for its name. Where it has been committed for less long
- *	than
- *	   that, it is in the log, or the log does not reach back that far.
+ *	2. rdma.seen_parts on the other nodes looks for its name. Where it has been committed for
+ *	   less long than that, it is in the log, or the log does not reach back that far.
  *
- * What a snapshot sees is what PostgreSQL itself says of the snapshot and the transaction ID.
+ * PostgreSQL itself decides from the snapshot and the transaction ID which transactions a snapshot
+ * sees.
  */
 #include "postgres.h"
 
@@ -70,7 +70,7 @@ rdma_other_parts_age(PG_FUNCTION_ARGS)
 	PG_RETURN_INT64(rf_part_log_others_age((uint64) PG_GETARG_INT64(0)));
 }
 
-/* Of the statement of the reader, or (0) of the transaction; and where the log was behind it. */
+/* The snapshot of the reader's statement, or (0) of the transaction; and where the log was behind it. */
 static Snapshot
 find_snapshot(uint64 statement, uint64 *position)
 {
@@ -118,8 +118,8 @@ may_be_unseen(const RfTransactionPart *part, const void *arg)
  * rdma.unseen_parts(coordinator bigint, statement bigint, OUT part bigint, OUT age bigint, OUT
  * owner bigint): the parts of other coordinators that the snapshot does not see, prepared or
  * committed; by the name that the transaction has on all nodes; how long ago, in microseconds, they
- * were prepared; and whose they are. A row of NULLs: there may be others, which the log does not
- * have any more.
+ * were prepared; and whose they are. A row of NULLs: there may be further parts, which the log does
+ * not have any more.
  */
 Datum
 rdma_unseen_parts(PG_FUNCTION_ARGS)

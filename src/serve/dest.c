@@ -6,10 +6,10 @@
  * from then on rows are encoded in the slots themselves.
  *
  * A batch that is not full waits for more rows, but not for long: a timer's handler sets a flag
- * every rdma_fdw.flush_time, and the next row sends what there is. Rows further apart than that go
- * one by one, rows that come fast meet the flag a few times a second. No clock is read per row.
- * What this cannot do: send while the plan itself is busy or asleep between two rows; only a bare
- * scan (scan.c) looks at the flag also when its filter lets nothing through.
+ * every rdma_fdw.flush_time, and the next row sends the rows so far. Rows further apart than that
+ * go one by one, rows that come fast meet the flag a few times a second. No clock is read per row.
+ * It cannot send while the plan itself is busy or asleep between two rows; only a bare scan
+ * (scan.c) looks at the flag also when its filter lets nothing through.
  *
  * Does: own that switch, fragments of rows larger than a slot, the reader's STOP, and the totals.
  * Does not: free the flow on error: its resource owner does, as receivers are not told of errors.
@@ -57,7 +57,7 @@ struct RfStreamDest
 	RfTupleExtent decided;		/* the page for which a way was chosen last, and which */
 	RfRegionMode decision;
 	bool		decided_direct;
-	int			decision_left;	/* pages like it that go the same way; 0: there is none */
+	int			decision_left;	/* pages like it that go the same way, or 0 */
 	char	   *private_batch;	/* while nothing has been sent */
 	RfFlowHandle *flow;			/* NULL: still private */
 	RfBuffer	buffer;			/* slot being filled, with a flow */
@@ -80,13 +80,13 @@ struct RfStreamDest
 #define HOLD_PAGES			32
 
 /*
- * Of a page on which few rows are visible or pass, columns cost the sender no more where rows are
+ * For a page on which few rows are visible or pass, columns cost the sender no more where rows are
  * cheap to encode, and engines and reader less: there are many times as many rows in a batch. Few
- * is below a quarter of the page, until it is a third again, in the average of the last pages.
- * Cheap is what weighs no more than this, a variable-length value as much as four others: with
- * three rows of four dead, senders of 16 bigint, or of one and three text, took as long either way.
- * Of lineitem, whose 16 columns weigh twice that, pages with one row in ten to send cost their
- * sender 0.8 to 0.95 of columns.
+ * is below a quarter of the page, until it is a third again, in the average of the last pages. A
+ * row is cheap if it weighs no more than this, a variable-length value as much as four other
+ * values: with three rows of four dead, senders of 16 bigint, or of one and three text, took as
+ * long either way. Of lineitem, whose 16 columns weigh twice that, pages with one row in ten to
+ * send cost their sender 0.8 to 0.95 of columns.
  */
 #define SPARSE_PART			4
 #define DENSE_PART			3
@@ -298,7 +298,7 @@ flush_slot(RfStreamDest *dest)
 	dest->bytes += length;
 }
 
-/* Has the device strided entries, and is it known what they cost? */
+/* Returns true if the device has strided entries, and their cost is known. */
 static bool
 may_stride(const RfStreamDest *dest)
 {
@@ -358,8 +358,8 @@ rf_stream_dest_flush(RfStreamDest *dest)
 
 /*
  * A row that does not fit an empty batch. It travels as a batch of its own, from where it is laid
- * out or by way of the slots; the empty slot stays ours and takes what comes next, so fragments
- * would overtake it: it is given its own row's first fragment instead.
+ * out or by way of the slots; the empty slot stays ours and takes the next rows, so fragments would
+ * overtake it: it is given its own row's first fragment instead.
  */
 static void
 send_large_row(RfStreamDest *dest, TupleTableSlot *slot)
@@ -406,6 +406,10 @@ leave_tuples(RfStreamDest *dest)
 	rf_encoder_begin(dest->encoder, dest->buffer.data, dest->buffer.length);
 }
 
+/*
+ * Takes one row of the query. Starts, fills and sends batches; returns false when the reader wants
+ * no more.
+ */
 static bool
 stream_receive(TupleTableSlot *slot, DestReceiver *self)
 {
@@ -534,7 +538,7 @@ rf_stream_dest_takes_whole(const RfStreamDest *dest)
 		 (dest->whole > 0 || !dest->direct || !may_stride(dest)));
 }
 
-/* A page has so many bytes of rows to send: are there too few on pages now? */
+/* A page has so many bytes of rows to send: returns true if too few are on pages now. */
 static bool
 is_sparse(RfStreamDest *dest, uint32 packed)
 {
@@ -573,7 +577,7 @@ page_added(RfStreamDest *dest, int count)
 	return true;
 }
 
-/* Of this page bytes stay where they are: it is kept pinned. */
+/* Keeps the page pinned because its bytes are sent in place. */
 static bool
 keep_page(RfStreamDest *dest, Buffer buffer)
 {
@@ -603,10 +607,10 @@ rf_stream_dest_add_page(RfStreamDest *dest, Buffer buffer)
 }
 
 /*
- * A page with what lies between its rows, or its rows alone, gathered or copied to the slot:
- * whichever costs less. A box that cannot stay where it is is copied, too, as one piece.
- * `fragments`: NULL, nothing can be gathered. `stride`: NULL, they are not so regular, or the
- * device has no such entries.
+ * A page with the bytes between its rows, or its rows alone, gathered or copied to the slot: the
+ * cheapest of these. A box that cannot stay where it is is copied, too, as one piece. `fragments`:
+ * NULL, nothing can be gathered. `stride`: NULL, they are not so regular, or the device has no such
+ * entries.
  */
 static RfRegionMode
 page_way(const RfStreamDest *dest, const RfTupleExtent *extent, int count,
@@ -674,8 +678,8 @@ is_close(uint32 value, uint32 other)
 }
 
 /*
- * Choosing costs the sender as much as sending a page of few rows: what was chosen for a page holds
- * for those after it that look alike, and can be sent from where they are if that one could.
+ * Choosing costs the sender as much as sending a page of few rows: the choice for a page holds for
+ * similar pages after it, if they can be sent from where they are whenever that page could.
  */
 static bool
 is_like_decided(const RfStreamDest *dest, const RfTupleExtent *extent)
@@ -724,8 +728,8 @@ rf_stream_dest_add_page_tuples(RfStreamDest *dest, Buffer buffer, const HeapTupl
 					   regular ? &stride : NULL);
 
 		/*
-		 * Not where gathering only lacked entries in this batch; and other ways need what was just
-		 * looked for.
+		 * Not where gathering only lacked entries in this batch; and other ways need the values
+		 * just found.
 		 */
 		dest->decided = extent;
 		dest->decided_direct = dest->direct;

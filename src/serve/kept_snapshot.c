@@ -2,14 +2,14 @@
  * kept_snapshot.c - the snapshots that statements of a reader have here.
  *
  * In READ COMMITTED each command of a session takes a snapshot of its own, and in every level it
- * sees what the commands before it wrote. But a statement of the reader may need several commands,
- * on several nodes, and wants one moment. So the first keeps its snapshot under the reader's number
- * of the statement, and the others run under that. In READ COMMITTED rows are then updated and
- * locked as usual: one that has changed since is looked at again.
+ * sees the writes of the commands before it. But a statement of the reader may need several
+ * commands, on several nodes, and wants one moment. So the first keeps its snapshot under the
+ * reader's number of the statement, and the later commands run under that. In READ COMMITTED rows
+ * are then updated and locked as usual: a row that has changed since is looked at again.
  *
- * What the transaction wrote after the snapshot was taken is not visible to it, as in any
- * statement. What parts of the statement write has the snapshot's command number, as if they were
- * one command: a row is written once.
+ * Rows that the transaction wrote after the snapshot was taken are not visible to it, as in any
+ * statement. Rows that parts of the statement write have the snapshot's command number, as if they
+ * were one command: a row is written once.
  *
  * Everything belongs to this backend, and ends with its transaction.
  */
@@ -106,7 +106,7 @@ is_over(uint64 statement, const RfStreamSnapshot *request)
 		(statement > request->outer && statement < request->statement);
 }
 
-/* Those of statements that are over; NULL: all. */
+/* Forgets the snapshots of statements that are over; NULL: all. */
 static void
 forget(const RfStreamSnapshot *request)
 {

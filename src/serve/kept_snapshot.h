@@ -12,12 +12,12 @@
 
 #include "rdma_fdw/wire.h"
 
-/* The active snapshot becomes that of the statement; those of statements that are over go. */
+/* The active snapshot becomes the statement's; snapshots of statements that are over go. */
 extern void rf_kept_snapshot_keep(const RfStreamSnapshot *request);
 
 /*
  * Good until the next call that keeps one. *position, unless NULL: of the log of parts (part_log.h)
- * behind it. ERROR (40001): there is none.
+ * behind it. ERROR (40001) if there is no such snapshot.
  */
 extern Snapshot rf_kept_snapshot(const RfStreamSnapshot *request, uint64 *position);
 

@@ -5,8 +5,8 @@
  *
  * Written by the backends that prepare a part, or finish it, under the lock; read under it. Parts
  * are found by PREPARE TRANSACTION and COMMIT PREPARED of names that coordinators give
- * (RF_GID_PREFIX). A backend whose PREPARE fails takes its part out. Those of before a restart come
- * from pg_prepared_xacts. It lasts as long as the server runs; the oldest commit makes room.
+ * (RF_GID_PREFIX). A backend whose PREPARE fails takes its part out. Parts from before a restart
+ * come from pg_prepared_xacts. It lasts as long as the server runs; the oldest commit makes room.
  */
 #include "postgres.h"
 
@@ -37,8 +37,7 @@
 #define LOCK_NAME		"rdma_fdw_part_log"
 
 /*
- * Of parts that have been committed. So many may come between a snapshot and its comparison with
- * others.
+ * Size of the ring of committed parts: how many may commit between a snapshot and its comparison.
  */
 #define ENDED_PARTS		8192
 
@@ -48,12 +47,12 @@
 typedef struct PartLog
 {
 	LWLock	   *lock;
-	bool		recovered;		/* has those that were prepared before the server started, */
+	bool		recovered;		/* has the parts that were prepared before the server started, */
 	int64		since_us;		/* since then; of earlier commits it knows nothing */
 
 	/* The newest commit of each of the last two coordinators, the later one first. */
 	uint64		newest[2];
-	int64		newest_us[2];	/* 0: there was none */
+	int64		newest_us[2];	/* 0 if no part was */
 
 	uint64		ended_count;	/* since it began; the last ENDED_PARTS of them are in `ended`, a
 								 * ring */
@@ -68,7 +67,7 @@ static PartLog *part_log = NULL;	/* NULL: the library was not preloaded */
 static char asked_for[GIDSIZE] = "";	/* what this transaction is to be prepared as; "": not */
 static uint64 preparing = 0;	/* the gid that this transaction is about to prepare; 0: none */
 
-/* Each backend may be about to prepare one, or have committed one that it has not moved yet. */
+/* Each backend may be about to prepare one, or have committed one that is not moved yet. */
 static int
 prepared_limit(void)
 {
@@ -176,7 +175,7 @@ add_ended(const RfTransactionPart *part)
 	note_newest(part);
 }
 
-/* ---------- what was prepared before the server started ---------- */
+/* ---------- parts prepared before the server started ---------- */
 
 static FullTransactionId
 widen(TransactionId xid)
@@ -190,14 +189,17 @@ widen(TransactionId xid)
 }
 
 /*
- * The transaction ID of each, its name, when it was prepared, its database; whatever the
- * search_path is.
+ * The transaction ID of each, its name, when it was prepared, its database; for any search_path.
  */
 #define RECOVER_SQL \
 	"SELECT p.transaction, p.gid, p.prepared, d.oid" \
 	" FROM pg_catalog.pg_prepared_xacts AS p JOIN pg_catalog.pg_database AS d ON d.datname OPERATOR(pg_catalog.=) p.database" \
 	" WHERE pg_catalog.starts_with(p.gid, '" RF_GID_PREFIX "')"
 
+/*
+ * The parts of transactions that are prepared now, from pg_prepared_xacts; allocated in the
+ * caller's context.
+ */
 static RfTransactionPart *
 read_prepared(int *count)
 {
@@ -396,7 +398,7 @@ rf_part_log_begin(RfPreparedEnd *end, Node *statement)
 	recover();
 }
 
-/* ---------- what readers ask ---------- */
+/* ---------- readers' questions ---------- */
 
 uint64
 rf_part_log_position(void)

@@ -13,7 +13,7 @@
 typedef struct RfTransactionPart
 {
 	uint64		coordinator;	/* its system identifier */
-	uint64		name;			/* hash of what all parts of the transaction have in their names */
+	uint64		name;			/* hash of the common part of the names of the transaction's parts */
 	uint64		gid;			/* hash of its own name */
 	Oid			database;		/* of this server */
 	FullTransactionId xid;
@@ -22,12 +22,15 @@ typedef struct RfTransactionPart
 	int64		ended_us;		/* when it had been committed; 0: it is prepared */
 } RfTransactionPart;
 
-/* Where the log is: taken after a snapshot, it tells later what may have been committed since. */
+/*
+ * The log's position: taken after a snapshot, it tells later which parts may have been committed
+ * since.
+ */
 extern uint64 rf_part_log_position(void);
 
 /*
  * Microseconds since a part of a coordinator other than this one (a system identifier) was last
- * committed here; 0: one is prepared; PG_INT64_MAX: there was none.
+ * committed here; 0: one is prepared; PG_INT64_MAX if there was no such part.
  */
 extern int64 rf_part_log_others_age(uint64 coordinator);
 
@@ -39,8 +42,8 @@ extern RfTransactionPart *rf_part_log_collect(bool (*wanted) (const RfTransactio
 											  const void *arg, int *count);
 
 /*
- * Does the log have all that the snapshot does not see? position: behind the snapshot; 0: not
- * known.
+ * Returns true if the log has all parts that the snapshot does not see. position: behind the
+ * snapshot; 0: not known.
  */
 extern bool rf_part_log_is_complete(Snapshot snapshot, uint64 position);
 

@@ -2,17 +2,17 @@
  * partialize.c - rdma.partialize(aggregate, NULL::type): the aggregate's transition state.
  *
  * The function is a mark and never runs. Before a query is planned it gives way to the aggregate
- * under it, whose type becomes that of its state: the state's own, bytea for internal ones, which
- * leave as their serial function writes them. What the planner then makes of it is an ordinary
- * plan; afterwards each Agg node that ends such aggregates is told to stop at the states: a plain
- * one gives partial aggregates, one that combines what parallel workers have computed goes on doing
- * so and leaves out the final function. So the query costs what it always costs, and its plan is
- * one that core could have made for workers.
+ * under it, whose type becomes its state's: the state's own, bytea for internal states, which leave
+ * as their serial function writes them. The planner then makes an ordinary plan of it; afterwards
+ * each Agg node that ends such aggregates is told to stop at the states: a plain Agg gives partial
+ * aggregates, an Agg that combines the states of parallel workers goes on doing so and leaves out
+ * the final function. So the query has its usual cost, and core could have made its plan for
+ * workers.
  *
  * In between the aggregates are known by a location that no parser gives: planning neither reads
  * nor changes it.
  *
- * Whoever else could compute the aggregate (a foreign server) would give its result instead of its
+ * Any other way to compute the aggregate (a foreign server) would give its result instead of its
  * state, so foreign tables are not asked while such a query is planned.
  */
 #include "postgres.h"
@@ -56,8 +56,8 @@ rdma_partialize(PG_FUNCTION_ARGS)
 }
 
 /*
- * The mark's function in this database; InvalidOid when there is none, or when somebody else's
- * bears the name. Cheap: two look-ups of caches that also remember what does not exist.
+ * The mark's function in this database; InvalidOid when it is missing, or when somebody else's
+ * bears the name. Cheap: two look-ups of caches that also remember missing entries.
  */
 static Oid
 mark_function(void)
@@ -207,7 +207,7 @@ mark_others(Node *node, Index *level)
 					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 					 errmsg("aggregate %s must stand under rdma.partialize, too",
 							format_procedure(agg->aggfnoid)),
-					 errdetail("One query gives states of all its aggregates or of none.")));
+					 errdetail("One query gives states of all its aggregates or results of all.")));
 		ReleaseSysCache(tuple);
 		agg->location = MARK_LOCATION;
 	}
@@ -294,7 +294,8 @@ split_aggregates(Node *node, AggSplit *split)
 }
 
 /*
- * An Agg node with marked aggregates: its own ones end there, states from below come as arguments.
+ * An Agg node with marked aggregates: its own aggregates end there, states from below come as
+ * arguments.
  */
 static void
 end_at_states(Agg *agg)
@@ -325,6 +326,10 @@ finish_plans(List *plans)
 		finish_plan((Plan *) lfirst(lc));
 }
 
+/*
+ * Makes the Agg nodes on top of this finished plan stop at their states, below the nodes that only
+ * pass rows on, and corrects the types that these nodes declare.
+ */
 static void
 finish_plan(Plan *plan)
 {

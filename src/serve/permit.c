@@ -9,11 +9,11 @@
  * table, and are dumped with them.
  *
  * Beyond that the role could read the whole table anyway: it has SELECT on all of it, there is no
- * row security, nobody has labelled the table or a column otherwise (as those who mask columns do),
- * and the statement reads the table itself, not a view or a parent, with the rights of the role
- * that logged in.
+ * row security, nobody has labelled the table or a column otherwise (as extensions that mask
+ * columns do), and the statement reads the table itself, not a view or a parent, with the rights of
+ * the role that logged in.
  *
- * Does: answer, for each execution anew. Does not: know what is sent.
+ * Does: answer, for each execution anew. Does not: know which bytes are sent.
  */
 #include "postgres.h"
 
@@ -90,7 +90,10 @@ rf_permit_label(Node *statement)
 	}
 }
 
-/* Does the table have our label, and neither it nor its columns that of another provider? */
+/*
+ * Returns true if the table has our label, and neither it nor its columns have a label of another
+ * provider.
+ */
 static bool
 is_labelled(Oid relid)
 {

@@ -32,11 +32,11 @@
 #include "utils/memutils.h"
 
 #define MAX_STATEMENTS		64
-#define MAX_PARAMETERS		65535	/* what the protocol allows */
+#define MAX_PARAMETERS		65535	/* the protocol's limit */
 
 /*
- * A plan without values is estimated by what is usual, such as that few values are NULL or that an
- * array has ten elements, and can be far worse than it seems, even if it does not seem to be
+ * A plan without values is estimated by usual assumptions, such as that few values are NULL or that
+ * an array has ten elements, and can be far worse than it seems, even if it does not seem to be
  * better. All that it can save is the planning. So a statement that is expected to take more than
  * so many times of that is planned for its values.
  */
@@ -243,7 +243,7 @@ rf_statement_get(const char *query, ArrayType *type_names, int workers)
 			continue;
 		if (!statement->only_built_in)
 		{
-			/* A type of that name may be another one by now, and nothing tells us. */
+			/* The type of that name may have changed by now, and nothing tells us. */
 			forget(statement);
 			break;
 		}
@@ -290,7 +290,7 @@ rf_statement_params(RfStatement *statement, ArrayType *array)
 
 /*
  * The planner of each node takes all cores of its machine for its own. Where several work at the
- * same statement there, more processes than cores only cost what it takes to start them.
+ * same statement there, more processes than cores only cost the time to start them.
  */
 int
 rf_workers_allowed(int nodes)
@@ -300,7 +300,7 @@ rf_workers_allowed(int nodes)
 	return nodes > 1 && cores > 0 ? (int) Max(cores / nodes - 1, 0) : -1;
 }
 
-/* Is it a plan without values, which core has chosen, of a long statement? */
+/* Returns true for a plan without values, which core has chosen, of a long statement. */
 static bool
 needs_values(const CachedPlanSource *source, const CachedPlan *plan)
 {
@@ -317,6 +317,10 @@ needs_values(const CachedPlanSource *source, const CachedPlan *plan)
 	return custom > LONG * planning;
 }
 
+/*
+ * The plan for these values. If core's plan without values is expected to take long, the statement
+ * is planned for its values from now on.
+ */
 static CachedPlan *
 get_plan(CachedPlanSource *source, ParamListInfo params)
 {

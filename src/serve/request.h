@@ -1,5 +1,5 @@
 /*
- * request.h - what requests of another node to this one have in common: their wire version, and the
+ * request.h - the common part of requests of another node to this one: their wire version, and the
  * columns behind their header. Nobody outside the room includes it.
  */
 #ifndef RF_REQUEST_H
@@ -19,15 +19,15 @@ typedef struct RfRequestKind
 } RfRequestKind;
 
 /*
- * A copy of the request out of its bytes, palloc'd; the columns follow it there. *trailer: what
- * follows these, NULL: nothing. ERROR: it is none.
+ * A copy of the request out of its bytes, palloc'd; the columns follow it there. *trailer: the
+ * bytes behind these, or NULL. ERROR if they are not a request.
  */
 extern void *rf_request_read(const RfRequestKind *kind, bytea * bytes, RfStreamColumn **columns,
 							 void **trailer);
 
 /*
- * Whoever watches this node sees the statement that a request carries or stands for, not the call:
- * in pg_stat_activity, and in the log's line about the statement of an error.
+ * Observers of this node see the statement that a request carries or stands for, not the call: in
+ * pg_stat_activity, and in the log's line about the statement of an error.
  */
 extern void rf_request_show(const RfRequestKind *kind, const char *sql);
 

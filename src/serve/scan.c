@@ -63,7 +63,10 @@ plain_columns(SeqScan *scan, TupleDesc table, int *count)
  */
 #define MAX_STORED_RATIO	6
 
-/* Are enough of the table's bytes wanted to send pages? By statistics; without them yes. */
+/*
+ * Returns true if enough of the table's bytes are wanted to send pages. By statistics; without them
+ * yes.
+ */
 static bool
 wants_most(Relation rel, const AttrNumber *map, int count)
 {
@@ -94,7 +97,7 @@ typedef struct PageTuples
 } PageTuples;
 
 /*
- * What heap scans do with a page: prune it, and check each tuple under the share lock. With
+ * The work of heap scans on a page: prune it, and check each tuple under the share lock. With
  * `whole`, a page whose tuples are all visible is sent as it is instead: returns its rows,
  * otherwise -1.
  */
@@ -223,16 +226,16 @@ is_large(Relation rel, BlockNumber blocks)
 }
 
 /*
- * Of a ring of 256 kB so many pages may stay pinned; the ring would otherwise take other buffers
- * instead of them, and in the end all.
+ * Pages of the 256 kB ring that may stay pinned. With more, the ring would replace pinned buffers
+ * until it used all of shared_buffers.
  */
 #define RING_PINS			(Max(224 * 1024 / BLCKSZ, 1))
 
 /*
- * A block, which is likely to be in the buffer behind the one of the block before (what was read
- * from front to back is): looking there saves the look into the table of buffers, which costs as
- * much as all else that is done to a page that is sent as it is. Not with a ring, whose buffers are
- * reused.
+ * A block, which is likely to be in the buffer behind the buffer of the block before (in a table
+ * that was read from front to back): looking there saves the look into the table of buffers, which
+ * costs as much as all else that is done to a page that is sent as it is. Not with a ring, whose
+ * buffers are reused.
  */
 #define PREFETCHED_BYTES	640
 
@@ -248,8 +251,8 @@ read_block(Relation rel, BlockNumber block, Buffer before, BufferAccessStrategy 
 		pgstat_count_buffer_hit(rel);
 
 		/*
-		 * The next one's line pointers, which are what a sender of pages looks at, come meanwhile;
-		 * if it is another page, in vain.
+		 * The next page's line pointers, which a sender of pages looks at, come meanwhile; if it
+		 * is another page, in vain.
 		 */
 		if (guess < NBuffers)
 			for (int i = 0; i < PREFETCHED_BYTES; i += PG_CACHE_LINE_SIZE / 2)

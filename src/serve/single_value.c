@@ -4,7 +4,7 @@
  * A sub-select in an expression gives one value, and is an error with more than one row, but only
  * for a row of the query around that asks for it. When it becomes a grouped sub-select that is
  * joined to the query (fdw/plan/decorrelate.c), each group keeps its first two values, in the order
- * that the aggregate asks for, and who uses the value of a group finds that it is the only one.
+ * that the aggregate asks for, and the user of the value of a group checks that it is the only one.
  */
 #include "postgres.h"
 

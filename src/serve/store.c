@@ -11,20 +11,20 @@
  * they arrive, without storing them. Plain tables take many rows at a time (store_insert.c).
  *
  * Values come as images of the writer's types where these are built in, else as text. A column
- * whose type here is another one gets the value's text, as it would from a parameter. Types of the
+ * whose type here differs gets the value's text, as it would from a parameter. Types of the
  * relation are base types without modifiers, so that INSERT's assignment applies lengths and checks
  * domains.
  *
  * Code of the caller's choice runs inside the INSERT (triggers, defaults, views' rules) and may
  * name rdma.receive() itself. It gets rows only with the types that they have, checked when the
- * query is planned and again when a plan, which may be an older one, starts; and only while the
- * request lasts, whatever cursor it leaves behind.
+ * query is planned and again when a plan, which may be an older plan, starts; and only while the
+ * request lasts, for any cursor that it leaves behind.
  *
  * Errors say which of the rows they are about where that is known, and nothing of the statements
  * that are run here, which the writing node never wrote.
  *
- * Everything belongs to this backend. One request runs at a time, but triggers may start others
- * inside it.
+ * Everything belongs to this backend. One request runs at a time, but triggers may start further
+ * requests inside it.
  */
 #include "postgres.h"
 
@@ -75,7 +75,7 @@
 PG_FUNCTION_INFO_V1(rdma_store);
 PG_FUNCTION_INFO_V1(rdma_receive);
 
-/* A column whose type here is not the one that its values come in. */
+/* A column whose type here differs from the type of its values. */
 typedef struct Conversion
 {
 	AttrNumber	attr;			/* of the rows, from 0 */
@@ -96,8 +96,8 @@ typedef struct Incoming
 	TupleDesc	wanted;			/* as the INSERT takes them */
 	bytea	   *batch;			/* all rows, or NULL: they come by flow */
 	List	   *statements;		/* that are run for it, the outermost first */
-	uint64		row;			/* being read or written, from 1; 0: none */
-	ItemPointer ctid;			/* of the row that is being updated or deleted; NULL: none */
+	uint64		row;			/* being read or written, from 1; 0 before the first */
+	ItemPointer ctid;			/* of the row that is being updated or deleted; NULL for an INSERT */
 	RfStoreReply reply;
 } Incoming;
 
@@ -210,6 +210,10 @@ rf_store_paths(RelOptInfo *rel, RangeTblEntry *rte)
 	add_path(rel, &path->path);
 }
 
+/*
+ * Makes the custom scan of rdma.receive(). It has no relation, so the request's columns become its
+ * list of columns.
+ */
 static Plan *
 plan_receive(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist, List *clauses,
 			 List *plans)
@@ -217,7 +221,7 @@ plan_receive(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist, 
 	CustomScan *scan = makeNode(CustomScan);
 	List	   *columns = NIL;
 
-	/* The rows are described by what was sent, as there is no table. */
+	/* The request's columns describe the rows, as there is no table. */
 	for (int i = 0; i < incoming->wanted->natts; i++)
 	{
 		Form_pg_attribute att = TupleDescAttr(incoming->wanted, i);
@@ -339,7 +343,7 @@ next_from_flow(ReceiveState *state, const void **batch, uint32 *length)
 		state->holding = false;
 		for (;;)
 		{
-			/* looked at first: what was sent before the end must be seen by the poll */
+			/* looked at first: the poll must see the slots sent before the end */
 			bool		over = atomic_load(&rf_flow_entry(state->flow)->remote_end) != 0;
 			RfFlowPoll	poll = rf_flow_poll(state->flow, &state->buffer);
 
@@ -374,6 +378,10 @@ next_from_flow(ReceiveState *state, const void **batch, uint32 *length)
 	}
 }
 
+/*
+ * Loads the next batch of the request, which came with it or comes over the flow; returns false at
+ * the end.
+ */
 static bool
 next_batch(ReceiveState *state)
 {
@@ -547,7 +555,7 @@ column_type(Relation rel, const char *name)
 }
 
 /*
- * A type that the writer says its values have. What is not a plain value's is refused before
+ * A type that the writer says its values have. A type other than a plain value's is refused before
  * anything trusts it.
  */
 static Oid
@@ -614,8 +622,8 @@ describe_rows(Incoming *in, RfStreamColumn *columns, ArrayType *names)
 		TupleDescInitEntry(in->wanted, i + 1, name, wanted, -1, 0);
 
 		/*
-		 * "typmod given": without it char and bit would be named as what stands for one character
-		 * or bit
+		 * "typmod given": without it char and bit would be named as the types of one character or
+		 * bit
 		 */
 		appendStringInfo(&types, "%sc%d %s", i == 0 ? "" : ", ", i + 1,
 						 format_type_extended(wanted, -1,
@@ -636,6 +644,7 @@ rf_store_show(const char *sql)
 	rf_request_show(&store_request, sql);
 }
 
+/* Runs the INSERT of a request; returns the number of rows that were inserted. */
 static uint64
 insert_rows(Incoming *in, const char *row_types)
 {
@@ -680,7 +689,7 @@ rf_store_register(void)
 	RegisterCustomScanMethods(&scan_methods);
 }
 
-/* Does the context end with this line? Then it is cut off. */
+/* Cuts this line off if the context ends with it. Then it is cut off. */
 static bool
 cut_line(char *context, const char *line)
 {
@@ -729,6 +738,10 @@ raise_without_statements(Incoming *in, MemoryContext caller)
 	ReThrowError(error);
 }
 
+/*
+ * rdma.store(): runs the INSERT, UPDATE or DELETE of a writing node. Its rows come with the request
+ * or over a flow; the statement reads them through rdma.receive().
+ */
 Datum
 rdma_store(PG_FUNCTION_ARGS)
 {

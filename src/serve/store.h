@@ -1,5 +1,5 @@
 /*
- * store.h - what store.c, store_insert.c and store_update.c share. Nobody outside the room includes
+ * store.h - shared by store.c, store_insert.c and store_update.c. Nobody outside the room includes
  * it.
  */
 #ifndef RF_STORE_H
@@ -8,12 +8,12 @@
 #include "nodes/execnodes.h"
 #include "storage/itemptr.h"
 
-/* The statement that is run for the request, for those who watch this node. */
+/* The statement that is run for the request, for observers of this node. */
 extern void rf_store_show(const char *sql);
 
 /*
- * For errors: what runs now is about the `back`-th row before the one that was read last; or about
- * none in particular.
+ * For errors: the current work is about the `back`-th row before the row that was read last; or
+ * about no particular row.
  */
 extern void rf_store_at_row(uint64 back);
 extern void rf_store_at_no_row(void);

@@ -5,9 +5,9 @@
  * collects rows and stores them together; here the same is done with the rows that arrive, in the
  * executor state that ExecutorStart has set up: rights were checked there, and statement triggers,
  * generated columns, constraints, indexes, and AFTER ROW triggers are called as ModifyTable calls
- * them, in COPY's order. Whatever may look at a row before the next one is stored, or decide where
- * it goes, stays with ModifyTable: BEFORE ROW triggers, row security, check options, ON CONFLICT,
- * partitions, views, volatile defaults.
+ * them, in COPY's order. Any step that may look at a row before the next one is stored, or decide
+ * where it goes, stays with ModifyTable: BEFORE ROW triggers, row security, check options, ON
+ * CONFLICT, partitions, views, volatile defaults.
  */
 #include "postgres.h"
 
@@ -50,7 +50,7 @@ flush(ModifyTableState *node, Pending *pending)
 	if (pending->count == 0)
 		return;
 
-	/* what this leaves behind is of these rows only */
+	/* errors left behind concern these rows only */
 	caller = MemoryContextSwitchTo(GetPerTupleMemoryContext(estate));
 	table_multi_insert(target->ri_RelationDesc, pending->slots, pending->count,
 					   estate->es_output_cid, 0, pending->bulk);

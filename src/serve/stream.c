@@ -2,7 +2,7 @@
  * stream.c - rdma.stream(): run a query for a reader and send its rows.
  *
  * Does: check the request, run the statement with the caller's rights and transaction, and its
- * active snapshot or one that was kept (kept_snapshot.c), answer with the totals. Does not: decide
+ * active snapshot or a kept snapshot (kept_snapshot.c), answer with the totals. Does not: decide
  * how rows travel (dest.c) or keep plans (plan.c).
  */
 #include "postgres.h"
@@ -50,7 +50,7 @@ read_request(bytea * bytes, RfStreamColumn **columns, RfStreamSnapshot *snapshot
 	if (trailer != NULL)
 		memcpy(snapshot, trailer, sizeof(RfStreamSnapshot));
 	if ((request->flags & RF_STREAM_FLOW) != 0 && (request->flags & RF_STREAM_INLINE) != 0)
-		rf_request_bad(&stream_request, "It wants a flow and names none.");
+		rf_request_bad(&stream_request, "It wants a flow and does not name it.");
 	if (request->inline_limit > RF_MAX_INLINE)
 		rf_request_bad(&stream_request, "Its inline limit is too large.");
 	if (!PG_VALID_BE_ENCODING((int) request->encoding))
@@ -86,6 +86,11 @@ keep_reply(uint64 coordinator)
 	return bytes;
 }
 
+/*
+ * rdma.stream(): runs the reader's query and sends its rows to the reader, inline with the answer
+ * or over a flow. The flags of the request say which snapshot it uses, and whether there is a query
+ * at all.
+ */
 Datum
 rdma_stream(PG_FUNCTION_ARGS)
 {

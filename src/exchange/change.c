@@ -4,12 +4,13 @@
  *
  * Rows move in one transaction with the placement that says where they are: rdma.begin_change keeps
  * everybody out, the caller moves rows, and rdma.change_placement records where they are, here and
- * on the nodes concerned. Such a transaction commits on all of them or on none.
+ * on the nodes concerned. Such a transaction commits on all of them or not at all.
  *
- * Who plans or runs a statement on a table has a lock on it until the transaction ends. So once all
- * tables of the server are locked against all others, no transaction has used them and goes on, and
- * whoever comes next plans with the new placement. Transactions of others that have a snapshot on a
- * node nevertheless are found by the version of the placement in it (rf_session_verify_placement).
+ * A session that plans or runs a statement on a table has a lock on it until the transaction ends.
+ * So once all tables of the server are locked against all other sessions, no transaction has used
+ * them and goes on, and later statements plan with the new placement. Other sessions' transactions
+ * that have a snapshot on a node nevertheless are found by the version of the placement in it
+ * (rf_session_verify_placement).
  */
 #include "postgres.h"
 
@@ -75,7 +76,7 @@ tables_of(Oid serverid)
 	return tables;
 }
 
-/* For what is locked here from now on, and what the nodes are told; 0 waits for ever. */
+/* For all locks here from now on, and for the nodes; 0 waits for ever. */
 static int
 milliseconds_left(TimestampTz deadline)
 {
@@ -101,8 +102,8 @@ option_or(List *options, const char *name, const char *otherwise)
 }
 
 /*
- * The tables of one node, before its transaction has a snapshot: what others committed there before
- * it had the locks is seen then.
+ * The tables of one node, before its transaction has a snapshot: transactions that committed there
+ * before it had the locks are seen then.
  */
 static void
 lock_on_node(ForeignServer *server, const char *node, List *tables, bool replicated,
@@ -123,8 +124,8 @@ lock_on_node(ForeignServer *server, const char *node, List *tables, bool replica
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("rows cannot be moved through the connection pooler of server \"%s\"",
 						node),
-				 errhint("Give the server's options \"host\" and \"port\" those of the database "
-						 "server itself.")));
+				 errhint("Give the server's options \"host\" and \"port\" the address of the "
+						 "database server itself.")));
 	initStringInfo(&sql);
 	appendStringInfo(&sql, "SET LOCAL lock_timeout = %d", milliseconds_left(deadline));
 	PQclear(rf_session_execute(session, sql.data));
@@ -171,8 +172,8 @@ name_array(ArrayType *array, int *count)
 }
 
 /*
- * Locks the server, its record and its tables here, which it returns: against all others, or
- * (writers_only) the replicated ones against writing, and the rest against nothing.
+ * Locks the server, its record and its tables here, which it returns: against all other sessions,
+ * or (writers_only) the replicated tables against writing, and the rest against nothing.
  */
 static List *
 lock_here(ForeignServer *server, bool writers_only, TimestampTz deadline)
@@ -204,10 +205,10 @@ lock_here(ForeignServer *server, bool writers_only, TimestampTz deadline)
 }
 
 /*
- * rdma.begin_copy(server, node, wait): keeps all others from writing the server's replicated
- * tables, here and on this node, and from moving its rows, until the transaction ends. ERROR 55P03
- * if that takes longer than `wait` milliseconds. All tables may be read meanwhile, and the others
- * written.
+ * rdma.begin_copy(server, node, wait): keeps all other sessions from writing the server's
+ * replicated tables, here and on this node, and from moving its rows, until the transaction ends.
+ * ERROR 55P03 if that takes longer than `wait` milliseconds. All tables may be read meanwhile, and
+ * distributed tables written.
  */
 Datum
 rdma_begin_copy(PG_FUNCTION_ARGS)
@@ -221,9 +222,9 @@ rdma_begin_copy(PG_FUNCTION_ARGS)
 }
 
 /*
- * rdma.begin_change(server, nodes, replicated, wait): keeps all others from the server's tables
- * here, and on these nodes from the replicated or the distributed ones, until the transaction ends.
- * ERROR 55P03 if that takes longer than `wait` milliseconds.
+ * rdma.begin_change(server, nodes, replicated, wait): locks all other sessions out of the server's
+ * tables here, and on these nodes out of the replicated or the distributed tables, until the
+ * transaction ends. ERROR 55P03 if that takes longer than `wait` milliseconds.
  */
 Datum
 rdma_begin_change(PG_FUNCTION_ARGS)
@@ -252,7 +253,7 @@ find_node(const RfPlacementRecord *record, const char *node)
 	return -1;
 }
 
-/* Has node `before` of the record the same buckets as node `now` of the array? */
+/* Returns true if node `before` of the record has the same buckets as node `now` of the array. */
 static bool
 same_buckets(const RfPlacementRecord *record, int before, const Datum *buckets, int now)
 {
@@ -264,7 +265,7 @@ same_buckets(const RfPlacementRecord *record, int before, const Datum *buckets, 
 	return true;
 }
 
-/* ERROR if it is none of this server. */
+/* ERROR if it is not a node of this server. */
 static Datum *
 check_buckets(ArrayType *array, const RfPlacementRecord *record, int node_count)
 {
@@ -290,8 +291,8 @@ check_buckets(ArrayType *array, const RfPlacementRecord *record, int node_count)
 }
 
 /*
- * rdma.change_placement(server, nodes, buckets): what is on record from now on, and what the nodes
- * know whose part of it is another one. A node that is left out is told by the caller.
+ * rdma.change_placement(server, nodes, buckets): updates the record, and tells the nodes whose part
+ * of it changes. A node that is left out is told by the caller.
  */
 Datum
 rdma_change_placement(PG_FUNCTION_ARGS)

@@ -105,7 +105,10 @@ rf_node_too_old(const char *node)
 			 errhint("Run ALTER EXTENSION rdma_fdw UPDATE in its database.")));
 }
 
-/* What the database that a node's server leads to says of its part (rdma.memberships). */
+/*
+ * The database's report about its part (rdma.memberships), for the database that a node's server
+ * leads to.
+ */
 static char *
 ask_membership(const RfPlacementRecord *record, int number)
 {

@@ -1,7 +1,7 @@
 /*
  * enroll.h
- *		What enroll.c and change.c share: writing the record of a server with nodes, and making its
- *		nodes know their part of it.
+ * 	Shared by enroll.c and change.c: writing the record of a server with nodes, and making its nodes
+ * 	know their part of it.
  */
 #ifndef RF_ENROLL_H
 #define RF_ENROLL_H
@@ -17,14 +17,14 @@ extern void rf_record_execute(const char *sql, int count, Oid *types, Datum *val
 							  const char *nulls);
 
 /*
- * The record, locked until the transaction ends: its nodes stay what they are. To be written, what
- * another session wrote meanwhile included. ERROR without a record.
+ * The record, locked until the transaction ends: its nodes do not change. To be written, including
+ * writes of another session meanwhile. ERROR without a record.
  */
 extern RfPlacementRecord *rf_record_lock(ForeignServer *server, bool write);
 
 /*
  * Has the database that a server leads to become a node (rdma.join_set), in the remote transaction;
- * who it is then. NULL: its extension is too old to know.
+ * returns its new identity. NULL: its extension is too old to know.
  */
 extern char *rf_node_join(ForeignServer *server, const char *node, const char *set_id, int number,
 						  const char *version, bool replace);

@@ -84,6 +84,7 @@ parse_network(const char *entry, struct sockaddr_storage *net, struct sockaddr_s
 	return good;
 }
 
+/* Returns true if the entry of rdma_fdw.exchange_hosts covers the address. Looks up host names. */
 static bool
 matches(const char *entry, const struct sockaddr_storage *address)
 {

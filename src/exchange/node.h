@@ -3,10 +3,10 @@
  *
  * From the bottom to the top, each calls those before it only:
  *
- * spec.c        what rdma.exchange is told
+ * spec.c        the specification of rdma.exchange
  * node_set.c    the session's set of exchanges and the functions that set it up
  * node_outbox.c  batches of the workers that run an exchange's query, on their way to their leader
- * node_filter.c  which keys have partners, and what is done with rows of others
+ * node_filter.c  which keys have partners, and dropping rows without
  * node_out.c    one exchange's rows: out of its query, to the nodes they belong to
  * node_move.c   and in from other nodes, and while they wait for the reader
  * node_batches.c  batches in shared memory, for several processes and readers
@@ -18,8 +18,8 @@
  * node_probe.c  its rows in the order of an index that they are looked up in
  * node_plan.c   the custom scan in the place of rdma.exchange()
  *
- * All of it belongs to one backend, but for what node_batches.c and node_outbox.c share with
- * parallel workers.
+ * All of it belongs to one backend, but for the structures that node_batches.c and node_outbox.c
+ * share with parallel workers.
  */
 #ifndef RF_EXCHANGE_NODE_H
 #define RF_EXCHANGE_NODE_H
@@ -50,7 +50,7 @@ typedef enum ExchangeHeavy
 {
 	HEAVY_NONE,
 	HEAVY_SPREAD,				/* rows of such a key go to the nodes in turn, */
-	HEAVY_BROADCAST				/* those that they are joined with to all nodes */
+	HEAVY_BROADCAST				/* rows that they are joined with to all nodes */
 } ExchangeHeavy;
 
 typedef struct ExchangeSpec
@@ -60,11 +60,11 @@ typedef struct ExchangeSpec
 	int			key_count;
 	AttrNumber *keys;			/* columns of the query, from 1 */
 	double		rows;
-	bool		uneven;			/* some nodes have clearly more rows to send than others */
+	bool		uneven;			/* some nodes have clearly more rows to send than the average */
 	int			distinct_count; /* of the first columns; <= 0: not known */
 	double	   *distinct;
 	int			map_count;		/* 0: a row's consumer is hash % consumers */
-	uint16	   *map;			/* else what is at hash % map_count */
+	uint16	   *map;			/* else the node at hash % map_count */
 	ExchangeHeavy heavy;
 	int			heavy_count;
 	uint64	   *heavy_hashes;	/* sorted */
@@ -102,7 +102,7 @@ typedef struct ExchangeCounters
 	uint64		rows_local;		/* that stayed */
 	uint64		stalls;			/* sleeps because it could not go on */
 	uint64		spilled_bytes;	/* of rows stored on disk until their reader asks */
-	char	   *process_rows;	/* "5/7/6": those that each process of a Gather took; NULL: not
+	char	   *process_rows;	/* "5/7/6": the rows that each process of a Gather took; NULL: not
 								 * shared */
 	char	   *taken_rows;		/* the same of its query's rows; NULL: the query had no workers
 								 * that send */
@@ -114,13 +114,14 @@ typedef struct ExchangeCounters
 typedef struct ExchangeMember
 {
 	RfGroupDesc *desc;
-	int			producer;		/* this session's places in the group; -1: it has none */
+	int			producer;		/* this session's places in the group, or -1 */
 	int			consumer;
 	RfGroup    *in;				/* NULL: not a consumer, or over */
 	RfGroup    *out;
-	ExchangeState *state;		/* the plan node that uses it; NULL: none yet */
-	List	   *readers;		/* others that read its rows too, ExchangeState */
-	int			keys_wanted;	/* so many, by which another exchange is filtered by it; 0: none is */
+	ExchangeState *state;		/* the plan node that uses it; NULL before the first */
+	List	   *readers;		/* plan nodes that read its rows too, ExchangeState */
+	int			keys_wanted;	/* so many, by which another exchange is filtered by it; 0 if it
+								 * filters no exchange */
 	ExchangeCounters counters;
 } ExchangeMember;
 
@@ -168,8 +169,8 @@ typedef struct ExchangeOutlet
 	bool		has_buffer;
 	bool		filling;		/* a batch has begun in the buffer */
 	bool		stopped;		/* wants no more; its rows are dropped */
-	uint32		room;			/* of a buffer that the next batch may take: the first ones leave
-								 * early */
+	uint32		room;			/* of a buffer that the next batch may take: the first batches
+								 * leave early */
 	uint32		parcel_left;	/* bytes of the parcel that it still lacks */
 } ExchangeOutlet;
 
@@ -188,15 +189,15 @@ struct ExchangeState
 	QueryDesc  *query;
 	bool		started;		/* its first row was asked for; parallel mode is on if it needs it */
 	bool		inside;			/* its ExecProcNode is on the stack */
-	PlanState  *input;			/* what this process takes rows from: its plan, or a worker's part
+	PlanState  *input;			/* the source of this process's rows: its plan, or a worker's part
 								 * of it */
-	bool		input_over;		/* that gives no more rows, or none are wanted */
+	bool		input_over;		/* that gives no more rows, or no more rows are wanted */
 	uint64		input_rows;		/* that it has given */
 	SeqScanState *scan;			/* a bare sequential scan, which needs no executor */
 
 	/* its workers (node_workers.c) */
-	GatherState *gather;		/* NULL: it has none */
-	ExchangeOutboxes *outboxes; /* what they have made; NULL: none were started, or all is sent */
+	GatherState *gather;		/* NULL without workers */
+	ExchangeOutboxes *outboxes; /* their batches; NULL: no workers were started, or all is sent */
 	ExchangeOutbox *outbox;		/* in such a worker: takes the place of the flows */
 
 	/* rows out */
@@ -216,34 +217,35 @@ struct ExchangeState
 								 * nowhere */
 	uint16	   *numbers;		/* routed: the rows by place; room to list those for all thrice */
 	uint32	   *next;			/* for each place the first row that has still to go, */
-	uint32	   *left;			/* and how many these are; the own ones wait for the reader here */
+	uint32	   *left;			/* and how many these are; this node's own rows wait for the reader
+								 * here */
 	uint32		spread_turn;
-	MemoryContext hashing;		/* what hashing a toasted key leaves */
+	MemoryContext hashing;		/* garbage of hashing a toasted key */
 
 	/*
-	 * Rows that all consumers get are encoded once (NULL: there are none, or one other consumer,
-	 * or this is a worker).
+	 * Rows that all consumers get are encoded once (NULL: there are no such rows, or one other
+	 * consumer, or this is a worker).
 	 */
 	bool		common_list;	/* they are a list of their own */
 	RfEncoder  *common;
 	uint8	   *common_space;
-	uint8	   *common_place;	/* where the batch lies: what all of them are sent from, or NULL:
-								 * common_space */
+	uint8	   *common_place;	/* where the batch lies: memory that all of them are sent from, or
+								 * NULL: common_space */
 	uint32		common_size;
 	uint32		common_room;
 	bool		common_filling;
 
 	/* A batch outside the send buffers: of `common`, or of one large row. */
-	const uint8 *parcel;		/* NULL: none is on its way */
+	const uint8 *parcel;		/* NULL: no parcel is on its way */
 	bool		parcel_placed;	/* it is sent from there, else copied into send buffers */
 	const ExchangeWorkerBatch *parcel_from; /* it is this; NULL: the leader's own */
 	uint32		parcel_length;
 	uint64		parcel_rows;
 	TupleTableSlot *large;		/* virtual */
 	uint32		flush_seen;		/* tick of the flush timer */
-	bool		flush;			/* rows have waited for rdma_fdw.flush_time: send what there is */
+	bool		flush;			/* rows have waited for rdma_fdw.flush_time: send the rows so far */
 
-	/* what comes */
+	/* incoming rows */
 	bool		in_ended;
 	RfDecoder  *decoder;
 	bool		loaded;			/* the decoder has a batch, this: */
@@ -254,7 +256,7 @@ struct ExchangeState
 	RfGroupBuffer buffer;
 	RfReassembly copy;			/* of batches that came in pieces */
 
-	/* what waits for the reader */
+	/* rows that wait for the reader */
 	Tuplestorestate *store;		/* NULL: nothing yet */
 	TupleTableSlot *stored;
 	TupleTableSlot *arriving;	/* virtual, for rows on their way into the store */
@@ -264,15 +266,15 @@ struct ExchangeState
 	uint32		unpolled;		/* its own rows since the last check for arrivals */
 
 	/*
-	 * What several processes read (node_share.c). In a worker these and what begins a scan are all
-	 * there is.
+	 * State shared by several processes (node_share.c). A worker has only these and the fields
+	 * that begin a scan.
 	 */
 	ExchangeBatches *batches;	/* NULL: this process reads alone, as it comes */
-	ExchangeCursor *cursor;		/* of the processes that read them here; NULL: none yet */
+	ExchangeCursor *cursor;		/* of the processes that read them here; NULL before the first */
 	ExchangeState *source;		/* the plan node whose exchange and batches these are; NULL: this
 								 * one */
-	RfDecoder  *shared_decoder; /* of the batch that this process took; what arrives meanwhile has
-								 * its own */
+	RfDecoder  *shared_decoder; /* of the batch that this process took; arriving batches have their
+								 * own */
 	RfEncoder  *own_encoder;	/* until all are collected: of own rows, into */
 	char	   *own_space;
 	bool		collected;		/* all are in the batches, and may be taken */
@@ -284,7 +286,8 @@ struct ExchangeState
 	/* the reader */
 	bool		keep;			/* it may rescan: the store keeps all rows */
 	bool		nested;			/* it is part of another exchange's query */
-	bool		copied;			/* a reader above it copies what it takes; see node_drive.c */
+	bool		copied;			/* a reader above it copies the rows that it takes; see
+								 * node_drive.c */
 	bool		exposed;		/* its row may be in use while another exchange waits */
 	bool		given;			/* it has got a row since the start */
 	bool		lent;			/* it has a row that points into memory of the query or of a batch */
@@ -295,7 +298,7 @@ struct ExchangeState
 								 * it */
 	bool		cut_short;		/* nobody waited for all of them */
 	ExchangeFilters *filters;	/* of its own rows; NULL: all are needed */
-	bool		filter_sent;	/* what this node says to the others, or is on its way */
+	bool		filter_sent;	/* our filter was sent or is being sent */
 	bool		asks_first;		/* rf_filter_passes() is asked before the scan's conditions */
 };
 
@@ -307,8 +310,9 @@ rf_exchange_has_arrived(const ExchangeState *state)
 }
 
 /*
- * May it be driven while others are in use? Not while its query is on the stack, or its last row
- * may be in use. `waiting`: for an exchange, not for the reader of the result.
+ * Returns true if it may be driven while other exchanges are in use. Not while its query is on the
+ * stack, or its last row may be in use. `waiting`: for an exchange, not for the reader of the
+ * result.
  */
 static inline bool
 rf_exchange_is_free(const ExchangeState *state, bool waiting)
@@ -318,7 +322,7 @@ rf_exchange_is_free(const ExchangeState *state, bool waiting)
 
 /* node_outbox.c */
 
-/* What a worker has made for one destination. */
+/* A worker's batch for one destination. */
 struct ExchangeWorkerBatch
 {
 	dlist_node	node;			/* of the list that it waits in */
@@ -335,8 +339,8 @@ typedef struct ExchangeOutboxShape
 	int			workers;
 	int			consumers;
 	bool		replicate;		/* all batches are for all consumers */
-	int			own;			/* the consumer that is the leader's node itself; -1: none */
-	uint32		batch_size;		/* bytes at most; larger ones come in pieces */
+	int			own;			/* the consumer that is the leader's node itself, or -1 */
+	uint32		batch_size;		/* bytes at most; larger batches come in pieces */
 } ExchangeOutboxShape;
 
 /*
@@ -348,14 +352,14 @@ extern Size rf_outboxes_size(const ExchangeOutboxShape *shape);
 extern ExchangeOutboxes *rf_outboxes_create(const ExchangeOutboxShape *shape, void *space);
 
 /*
- * Leader: take over what the workers have handed over, unless some of it still waits to be sent.
- * True: there was something.
+ * Leader: take over the batches that the workers have handed over, unless some still wait to be
+ * sent. True: there was something.
  */
 extern bool rf_outboxes_take(ExchangeOutboxes *outboxes);
 
 /*
- * The next batch for other nodes, and the next one for this node; NULL: there is none now. The
- * caller returns it by rf_outboxes_sent() or rf_outboxes_read().
+ * The next batch for other nodes, and the next one for this node; NULL if there is no batch now.
+ * The caller returns it by rf_outboxes_sent() or rf_outboxes_read().
  */
 extern const ExchangeWorkerBatch *rf_outboxes_next_to_send(ExchangeOutboxes *outboxes);
 extern const ExchangeWorkerBatch *rf_outboxes_next_to_read(ExchangeOutboxes *outboxes);
@@ -368,7 +372,7 @@ extern bool rf_outboxes_are_empty(const ExchangeOutboxes *outboxes);
 /* Nobody wants more rows: the workers may end. */
 extern void rf_outboxes_stop(ExchangeOutboxes *outboxes);
 
-/* Nobody reads here any more: drop what is for this node. */
+/* Nobody reads here any more: drop the rows for this node. */
 extern void rf_outboxes_stop_reading(ExchangeOutboxes *outboxes);
 
 /*
@@ -397,40 +401,45 @@ extern void rf_outbox_count(ExchangeOutbox *outbox, uint64 rows, uint64 filtered
 extern void rf_filter_begin(ExchangeState *state, TupleDesc desc);
 
 /*
- * With state->keys: rows that are here, routed ones of this node's query, or all of the loaded
+ * With state->keys: rows that are here, routed rows of this node's query, or all of the loaded
  * batch, which has been decoded then.
  */
 extern void rf_filter_add_own(ExchangeState *state);
 extern void rf_filter_add_batch(ExchangeState *state);
 
 /*
- * With state->filters, before its query runs. What is to be sent to all consumers, once; NULL: not
- * yet, drive the exchange that it is filtered by.
+ * With state->filters, before its query runs. Returns the message to be sent to all consumers,
+ * once; NULL: not yet, drive the exchange that it is filtered by.
  */
 extern const void *rf_filter_message(ExchangeState *state, uint32 *length);
 
-/* After that: have the others said theirs, or has it been long enough? */
+/*
+ * After that: returns true if all other nodes have sent their filters, or it has waited long
+ * enough.
+ */
 extern bool rf_filter_is_complete(ExchangeState *state);
 
-/* Then: has no row a partner anywhere? The query need not run. */
+/* Then: returns true if no row has a partner anywhere. The query need not run. */
 extern bool rf_filter_is_empty(const ExchangeState *state);
 
-/* Milliseconds until that is so in any case; -1: it does not wait for others. */
+/* Milliseconds until that is so in any case; -1 if it does not wait for other nodes. */
 extern long rf_filter_patience(const ExchangeState *state);
 
-/* True: it is no batch but what that consumer said. ERROR when it is damaged. */
+/*
+ * Returns true if the message is that consumer's filter and not a batch. ERROR when it is damaged.
+ */
 extern bool rf_filter_receive(ExchangeState *state, int consumer, const void *message,
 							  uint32 length);
 
 /* Send the routed rows that have no partners to the place that does not exist, consumers + 1. */
 extern void rf_filter_drop(ExchangeState *state);
 
-/* Does it drop any now? */
+/* Returns true if it drops rows now. */
 extern bool rf_filter_is_on(const ExchangeState *state);
 
 /*
- * The filters as they are now, for workers of the query, which get no others: written to `space`,
- * 8-aligned.
+ * The filters as they are now, for workers of the query, which get no further filters: written to
+ * `space`, 8-aligned.
  */
 extern Size rf_filter_shared_size(const ExchangeState *state);
 extern void rf_filter_share(const ExchangeState *state, uint64 *space);
@@ -468,7 +477,7 @@ extern void rf_exchange_end_sending(ExchangeState *state);
 extern RfDecoder *rf_exchange_make_decoder(ExchangeState *state, TupleDesc desc);
 extern void rf_exchange_begin_moving(ExchangeState *state, TupleDesc desc);
 extern bool rf_exchange_receive(ExchangeState *state);	/* load the next batch that has arrived, if
-														 * none is loaded */
+														 * no batch is loaded */
 extern bool rf_exchange_next_received(ExchangeState *state, TupleTableSlot *slot);
 extern void rf_exchange_drop_batch(ExchangeState *state);	/* the loaded one is done with */
 extern void rf_exchange_store(ExchangeState *state, TupleTableSlot *row);
@@ -484,7 +493,7 @@ rf_exchange_all_read(const ExchangeState *state)
 
 /* node_batches.c */
 
-/* What a worker needs to know of batches and of a cursor. */
+/* A worker's description of batches and of a cursor. */
 typedef struct ExchangeBatchesShare
 {
 	dsm_handle	segment;
@@ -506,7 +515,7 @@ extern bool rf_batches_put(ExchangeBatches *batches, const void *batch, uint32 l
 /* There are no more; from now on all may be taken. */
 extern void rf_batches_complete(ExchangeBatches *batches);
 
-/* Nobody puts more in, or wants those in the file: who waits for them is woken. */
+/* No more batches are added or read from the file; wakes all waiters. */
 extern void rf_batches_abandon(ExchangeBatches *batches);
 
 /*
@@ -520,11 +529,12 @@ extern ExchangeCursor *rf_batches_attach(const ExchangeBatchesShare *share, Memo
 extern ExchangeBatches *rf_batches_of(const ExchangeCursor *cursor);
 
 /*
- * Take the next batch, valid until this process takes another; 8-aligned. False: there is none now.
+ * Take the next batch, valid until this process takes another; 8-aligned. Returns false if there is
+ * no batch now.
  */
 extern bool rf_batches_next(ExchangeCursor *cursor, const void **batch, uint32 *length);
 
-/* Sleep until there may be one. False: there will be none. */
+/* Sleep until there may be one. Returns false if there will be no batch. */
 extern bool rf_batches_wait(ExchangeCursor *cursor);
 
 /* All may be taken again. No worker may be taking any. */
@@ -536,17 +546,17 @@ extern int	rf_batches_processes(const ExchangeCursor *cursor);
 extern uint64 rf_batches_taken(ExchangeCursor *cursor, int process);
 
 /*
- * By who created them; in a worker as often as it attached. Other processes may go on reading; the
- * last frees it all.
+ * Called once by the creator, and once per attach by a worker. Other processes may go on reading;
+ * the last frees it all.
  */
 extern void rf_batches_close(ExchangeBatches *batches);
 
 /* node_collect.c */
 
 /*
- * Are the rows that it still gets to be collected? Only below a Gather that may have workers. Then
- * those that wait already are collected by this call, what is loaded by collect_received, own rows,
- * which there are, by collect_own: some of them in each call.
+ * Returns true if the rows that it still gets are to be collected. Only below a Gather that may
+ * have workers. Then waiting rows are collected by this call, loaded rows by collect_received, own
+ * rows, which there are, by collect_own: some of them in each call.
  */
 extern bool rf_exchange_collects(ExchangeState *state);
 extern void rf_exchange_begin_collecting(ExchangeState *state);
@@ -562,12 +572,12 @@ extern bool rf_exchange_acquire(RfFlowHandle *flow, RfBuffer *buffer);
 /* Drive other exchanges, or sleep until something may have changed for `waiting`. */
 extern void rf_exchange_sleep(ExchangeState *waiting);
 
-/* The statement needs no more rows: send those that other nodes still wait for. */
+/* The statement needs no more rows: send the rows that other nodes still wait for. */
 extern void rf_exchange_finish_all(ExchangeSet *set);
 
 /*
- * Decides which exchanges' rows may be in use while others wait, and which may be read again: for
- * the tree of the statement and for that of each exchange's query (nested).
+ * Decides which exchanges' rows may be in use while other exchanges wait, and which may be read
+ * again: for the tree of the statement and for the tree of each exchange's query (nested).
  */
 extern void rf_exchange_inspect(PlanState *tree, bool nested);
 
@@ -588,7 +598,7 @@ extern void rf_exchange_initialize_worker(CustomScanState *node, struct shm_toc 
 
 /*
  * The statement starts: exchanges that several plan nodes read keep their rows for all of them.
- * ERROR when what they read is not the same.
+ * ERROR when their rows differ.
  */
 extern void rf_exchange_link_readers(ExchangeSet *set);
 
@@ -601,7 +611,7 @@ extern char *rf_exchange_process_rows(ExchangeState *state, MemoryContext contex
 /* node_exec.c */
 extern Node *rf_exchange_create_state(CustomScan *scan);
 
-/* What its path, plan and state are called: which tells them from those of other custom scans. */
+/* The name of its path, plan and state, which tells them from other custom scans. */
 extern const char rf_exchange_name[];
 
 static inline bool

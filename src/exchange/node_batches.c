@@ -12,11 +12,11 @@
  * Shared memory: a segment of its own, because plans may read one exchange's rows below one Gather
  * and another's below a second one that starts later, and the rows must be there before either
  * makes its segment. The statement's resource owner holds it, and each worker's; the last that lets
- * go removes it, the memory of the batches, and the files. Who takes batches writes the cursor's
- * `next`, atomically, and its own count of rows; the putting backend writes everything else. It
- * writes a batch and its place before it raises `count` (with a barrier, as readers have one behind
- * it), and nothing of them afterwards; the rest, and cursors, before any other process knows of
- * them.
+ * go removes it, the memory of the batches, and the files. A process that takes batches writes the
+ * cursor's `next`, atomically, and its own count of rows; the putting backend writes everything
+ * else. It writes a batch and its place before it raises `count` (with a barrier, as readers have
+ * one behind it), and nothing of them afterwards; the rest, and cursors, before any other process
+ * knows of them.
  */
 #include "postgres.h"
 
@@ -55,7 +55,7 @@ typedef struct BatchPlace
 typedef struct SharedBatches
 {
 	SharedFileSet files;
-	pg_atomic_uint32 count;		/* of those that may be taken */
+	pg_atomic_uint32 count;		/* of the batches that may be taken */
 	pg_atomic_uint32 over;		/* these are all */
 	ConditionVariable more;		/* one of these two was written */
 	bool		shared;			/* other processes may wait for that */
@@ -71,7 +71,7 @@ typedef struct SharedCursor
 
 struct ExchangeBatches
 {
-	slist_node	node;			/* in a worker: of those that it has attached to */
+	slist_node	node;			/* in a worker: of the batches that it has attached to */
 	int			users;			/* there: cursors that came with it */
 	MemoryContext context;
 	ResourceOwner owner;
@@ -95,8 +95,8 @@ struct ExchangeCursor
 };
 
 /*
- * Of a worker, which cannot map a segment twice: plan nodes below one Gather may read the same
- * batches.
+ * Batches that this worker has attached, since a process cannot map a segment twice: plan nodes
+ * below one Gather may read the same batches.
  */
 static slist_head attached = SLIST_STATIC_INIT(attached);
 
@@ -312,6 +312,10 @@ rf_batches_attach(const ExchangeBatchesShare *share, MemoryContext context, Reso
 	return make_cursor(attach(share->segment, context, owner), share->cursor);
 }
 
+/*
+ * Reads a batch from the file into the cursor's own buffer, where it stays until the cursor's next
+ * batch.
+ */
 static const void *
 read_from_file(ExchangeCursor *cursor, const BatchPlace *place)
 {

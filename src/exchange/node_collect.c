@@ -14,7 +14,9 @@
 
 #include "rdma_fdw/compat.h"
 
-/* Of rows that stay here: large enough to encode column by column, small enough to share evenly. */
+/*
+ * Batch size for local rows: large enough to encode column by column, small enough to share evenly.
+ */
 #define OWN_BATCH		(128 * 1024)
 
 static void

@@ -7,45 +7,45 @@
  * 2 from the second and the second for rows of 1 from the first.
  *
  * Rule. While exchange W waits, the backend also drives every exchange X of the statement whose
- * number is not above W's: it runs X's query, sends, and keeps in X's store what is for itself.
+ * number is not above W's: it runs X's query, sends, and keeps in X's store the rows for itself.
  * Excepted are those whose query is being run further up the stack.
  *
- * Why nothing hangs. An exchange inside another one's query has a lower number than that. So along
- * one backend's stack, from the plan's root inwards, the numbers waited for fall strictly. Take
- * the lowest number L that the innermost wait of some node is for; all other nodes compute (and
- * will wait or end), or wait for L or more. Each node drives L: it could only be excepted if L's
- * query was on its stack, but then the innermost wait there would be for a number below L. Hence
- * the rows of L that are missing are made, sent and received, whatever the plans are. A node that
- * has ended drives all until nobody wants anything from it (rf_exchange_finish_all), and one that
- * waits for the reader of its result does, too (rf_exchange_acquire). What a store cannot hold in
+ * Why nothing hangs. An exchange inside another exchange's query has a lower number than that. So
+ * along one backend's stack, from the plan's root inwards, the numbers waited for fall strictly.
+ * Take the lowest number L that the innermost wait of some node is for; all other nodes compute
+ * (and will wait or end), or wait for L or more. Each node drives L: it could only be excepted if
+ * L's query was on its stack, but then the innermost wait there would be for a number below L.
+ * Hence the missing rows of L are made, sent and received, for any plans. A node that has ended
+ * drives all until nobody wants anything from it (rf_exchange_finish_all), and so does a node that
+ * waits for the reader of its result (rf_exchange_acquire). Rows that a store cannot hold in
  * work_mem it keeps on disk, so no receiving node stops a sender for good.
  *
  * Several readers of an exchange (node_share.c). Each of them waits for that exchange, whose number
- * is below that of every exchange around one of them: so the numbers still fall along the stack.
+ * is below the number of every exchange around one of them: so the numbers still fall along the stack.
  *
- * Workers. Those of an exchange's query (node_workers.c) wait for nobody but their leader, and only
- * for room to put rows into. It takes over what they have made whenever it runs or drives the
+ * Workers. Workers of an exchange's query (node_workers.c) wait for nobody but their leader, and
+ * only for room to put rows into. It takes over their batches whenever it runs or drives the
  * exchange, and it does not sleep in the Gather above them: as long as they have rows the query
- * has, and the exchange is one that waits like any other, with its query not on the stack.
+ * has, and the exchange waits like any other, with its query not on the stack.
  *
- * Filters. An exchange F whose rows are filtered by those of S (node_filter.c) begins when all rows
- * of S are here. S has the lower number: who waits for F, or drives it, drives S. If F is the
- * lowest number L above, then nobody waits for less, so the rows of S that are missing anywhere are
- * made, sent and received like those of L, and F begins on every node. Where S cannot be driven,
- * because its last row may be in use, or because nobody reads it to the end, F does not wait for
- * it. The wait for the filters of other nodes has a limit.
+ * Filters. An exchange F whose rows are filtered by the rows of S (node_filter.c) begins when all
+ * rows of S are here. S has the lower number: a process that waits for F, or drives it, drives S.
+ * If F is the lowest number L above, then nobody waits for less, so the rows of S that are missing
+ * anywhere are made, sent and received like the rows of L, and F begins on every node. Where S
+ * cannot be driven, because its last row may be in use, or because nobody reads it to the end, F
+ * does not wait for it. The wait for the filters of other nodes has a limit.
  *
  * Rows in use. Driving X invalidates the row that X gave out last, if that row points into memory
- * of X's query or of a batch (state->lent). A reader that copies what it takes, like Sort, has no
- * use for the row once it has given control back. So, with C the nearest such reader above X:
+ * of X's query or of a batch (state->lent). A reader that copies the rows it takes, like Sort, has
+ * no use for the row once it has given control back. So, with C the nearest such reader above X:
  *
- * - No other exchange is below C: nothing can wait before the row is done with. It is lent, and
- *   whoever waits may drive X all the same.
- * - Another one is below C, or there is no C (state->exposed): the row is copied as long as others
- *   may wait. Only the last exchange that is read lends its rows then, and only the reader of the
- *   result can still be waited for. With a C, X may be driven meanwhile. Without, rows leave while
- *   X is being read, and their reader must take them: it takes them from any node, and while it
- *   waits for one it stores what comes from the others (scan_nodes.c).
+ * - No other exchange is below C: nothing can wait before the row is done with. It is lent, and any
+ *   waiting process may drive X all the same.
+ * - Another exchange is below C, or there is no C (state->exposed): the row is copied as long as
+ *   other exchanges may wait. Only the last exchange that is read lends its rows then, and only the
+ *   reader of the result can still be waited for. With a C, X may be driven meanwhile. Without,
+ *   rows leave while X is being read, and their reader must take them: it takes them from any node,
+ *   and while it waits for one it stores the rows that come from the other nodes (scan_nodes.c).
  */
 #include "node.h"
 
@@ -62,7 +62,7 @@
 
 /*
  * Batches received, and steps of the query run, for an exchange that is not being read, before
- * turning to the others.
+ * turning to the next one.
  */
 #define BATCHES_PER_TURN	4
 #define STEPS_PER_TURN		4
@@ -134,6 +134,10 @@ drive_others(ExchangeSet *set, const ExchangeState *waiting)
 	return moved;
 }
 
+/*
+ * Sleeps until one of the exchanges that may be driven now can go on. Notices a coordinator that
+ * has gone, since a query that waits for nodes sends nothing.
+ */
 static void
 sleep_until_moved(ExchangeSet *set, ExchangeState *waiting, const RfFlowSleep *also)
 {
@@ -172,7 +176,7 @@ rf_exchange_sleep(ExchangeState *waiting)
 		sleep_until_moved(waiting->set, waiting, NULL);
 }
 
-/* Does a plan node belong to the query of another, unfinished exchange? */
+/* Returns true if a plan node belongs to the query of another, unfinished exchange. */
 static bool
 is_inside(const ExchangeSet *set, const ExchangeState *state)
 {
@@ -187,7 +191,7 @@ is_inside(const ExchangeSet *set, const ExchangeState *state)
 	return false;
 }
 
-/* Does such a query read its rows? */
+/* Returns true if such a query reads its rows. */
 static bool
 is_read_inside(const ExchangeSet *set, const ExchangeState *state)
 {
@@ -249,7 +253,7 @@ rf_exchange_acquire(RfFlowHandle *flow, RfBuffer *buffer)
 	return result == RF_ACQUIRED;
 }
 
-/* ---------- which rows may be in use while others wait ---------- */
+/* ---------- which rows may be in use while other exchanges wait ---------- */
 
 static bool
 contains_exchange(PlanState *tree, void *context)
@@ -261,11 +265,11 @@ contains_exchange(PlanState *tree, void *context)
 
 typedef struct InspectContext
 {
-	bool		nested;			/* the tree is that of an exchange's query */
+	bool		nested;			/* the tree belongs to an exchange's query */
 	bool		busy;			/* has_busy_subplan() of the whole tree */
-	bool		copied;			/* a reader above copies what it takes */
+	bool		copied;			/* a reader above copies the rows that it takes */
 	bool		exposed;		/* another exchange is below the nearest such reader, or there is
-								 * none */
+								 * no such reader */
 	bool		again;			/* may be asked for its rows again */
 	bool		appended;		/* an Append is between it and the next Gather above */
 } InspectContext;

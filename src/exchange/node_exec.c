@@ -1,9 +1,9 @@
 /*
  * node_exec.c - Custom Scan (RdmaExchange): producer and consumer of one exchange at once.
  *
- * It returns first the rows in the store, then those that have arrived from other nodes, then those
+ * It returns first the rows in the store, then rows that have arrived from other nodes, then rows
  * that its own query makes for this node, and meanwhile sends rows for other nodes. It waits only
- * if none of these is possible, and then drives other exchanges of the statement (node_drive.c).
+ * if nothing of this is possible, and then drives other exchanges of the statement (node_drive.c).
  * Below a Gather with workers all of these are collected first (node_share.c).
  *
  * The query's statement and plan come from the cache that rdma.stream() uses (serve/plan.c), with
@@ -118,7 +118,7 @@ check_columns(const ExchangeState *state, TupleDesc made, TupleDesc promised)
 
 /*
  * The query with its columns converted to the declared types. Conversion goes through text, as in a
- * scan whose column has another type here than there, because casts may change the text (those of
+ * scan whose column has another type here than there, because casts may change the text (casts of
  * boolean and character do). NULL: the columns have the declared types.
  */
 static char *
@@ -177,8 +177,9 @@ plan_with(ExchangeState *state, ParamListInfo params, int workers)
 }
 
 /*
- * Has this node clearly more rows to send than the others on the average? Both the coordinator and
- * this node's planner have to expect so: either alone may be far off for rows of joins.
+ * Returns true if this node has clearly more rows to send than the average node. Both the
+ * coordinator and this node's planner have to expect so: either alone may be far off for rows of
+ * joins.
  */
 static bool
 makes_more_than_others(const ExchangeState *state)
@@ -193,8 +194,8 @@ makes_more_than_others(const ExchangeState *state)
 }
 
 /*
- * Nodes that share the cores of one machine may have none left for workers. But one that makes more
- * rows than the others works on when these have ended: there one is worth it.
+ * Nodes that share the cores of one machine may have no core left for workers. A node with clearly
+ * more rows finishes last, so one worker pays off there.
  */
 static void
 plan_query(ExchangeState *state, ParamListInfo params)
@@ -208,6 +209,10 @@ plan_query(ExchangeState *state, ParamListInfo params)
 	}
 }
 
+/*
+ * Plans and starts the inner query. If its columns have other types than the exchange promises, it
+ * is planned again with conversions.
+ */
 static void
 start_query(ExchangeState *state, EState *estate, int eflags, TupleDesc promised)
 {
@@ -254,6 +259,11 @@ check_rights(Oid function)
 		aclcheck_error(result, OBJECT_FUNCTION, get_func_name(function));
 }
 
+/*
+ * Starts the custom scan: parses the specification, takes the exchange from the session's set, and
+ * starts the inner query if this node sends rows. Later plan nodes and processes join the exchange
+ * that is there.
+ */
 static void
 begin_exchange(CustomScanState *node, EState *estate, int eflags)
 {
@@ -320,8 +330,9 @@ borrow_row(TupleTableSlot *slot, TupleTableSlot *row)
 }
 
 /*
- * May other exchanges wait while its row is in use? A row of a nested exchange may be part of a row
- * that the outer query has made and cannot send yet, even if nothing else reads it.
+ * Returns true if other exchanges may wait while its row is in use. A row of a nested exchange may
+ * be part of a row that the outer query has made and cannot send yet, even if nothing else reads
+ * it.
  */
 static inline bool
 must_copy(const ExchangeState *state)
@@ -370,6 +381,10 @@ give_stored(ExchangeState *state, TupleTableSlot *slot)
 	return slot;
 }
 
+/*
+ * The scan's next row, from the first source that has one: the store, batches that arrived, the own
+ * query. If there is no row anywhere it waits, driving the statement's other exchanges meanwhile.
+ */
 static TupleTableSlot *
 next_row(ScanState *node)
 {
@@ -441,6 +456,7 @@ exec_exchange(CustomScanState *node)
 	return ExecScan(&node->ss, next_row, recheck_row);
 }
 
+/* Starts again with the first row, which is possible for rows that are kept only. */
 static void
 rescan_exchange(CustomScanState *node)
 {
@@ -484,6 +500,7 @@ shutdown_exchange(CustomScanState *node)
 		rf_exchange_stop_reading(state);
 }
 
+/* Ends the scan: gives back its place in the set, frees what it has, and ends the inner query. */
 static void
 end_exchange(CustomScanState *node)
 {

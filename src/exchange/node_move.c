@@ -47,7 +47,10 @@ load_received(ExchangeState *state, const void *batch, uint32 length)
 	state->member->counters.bytes_in += length;
 }
 
-/* What workers of this node's query have made for this node comes as if it had been received. */
+/*
+ * Batches that workers of this node's query have made for this node come as if they had been
+ * received.
+ */
 static bool
 load_from_workers(ExchangeState *state)
 {
@@ -61,7 +64,10 @@ load_from_workers(ExchangeState *state)
 	return true;
 }
 
-/* Is it no batch but what its sender wants of this exchange? Then that is known now. */
+/*
+ * Takes a message that is no batch but its sender's filter of this exchange. Then that is known
+ * now.
+ */
 static inline bool
 is_filter(ExchangeState *state, const void *message, uint32 length)
 {

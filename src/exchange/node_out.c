@@ -4,12 +4,13 @@
  * Rows are taken from the query until there are enough of them (state->rows), and then routed
  * together: the keys' hashes column by column, and for each consumer a list of the rows that go
  * there. Each consumer's batch takes its rows column by column; all batches that are full then are
- * handed to the engine in one call. The first rows do not wait for many others: few are routed
+ * handed to the engine in one call. The first rows do not wait for many more: few are routed
  * together at first, and the first batches are small.
  *
  * Rows for all consumers are encoded once (a parcel), in memory that all their flows send from, or
- * while there is none, in private memory, from which the bytes are copied to each. So is a row that
- * does not fit a buffer. One call hands a parcel to all consumers that have a buffer for it.
+ * while there is no such memory, in private memory, from which the bytes are copied to each. So is
+ * a row that does not fit a buffer. One call hands a parcel to all consumers that have a buffer for
+ * it.
  *
  * Nothing here waits. Rows for which there is no send buffer now stay in `rows`, and in the lists,
  * and stop the query; rows that other nodes sent can still be read. Rows for this node itself are
@@ -41,7 +42,10 @@
 
 /* ---------- buffers ---------- */
 
-/* Gets a send buffer for the consumer; false: there is none now, or never (outlet->stopped). */
+/*
+ * Gets a send buffer for the consumer; returns false if there is no buffer now, or never
+ * (outlet->stopped).
+ */
 static bool
 get_buffer(ExchangeState *state, int consumer)
 {
@@ -100,8 +104,8 @@ finish_batch(ExchangeState *state, ExchangeOutlet *outlet)
 }
 
 /*
- * Send the rows encoded for the consumers, full batches or not; or only to those that still lack
- * the parcel.
+ * Send the rows encoded for the consumers, full batches or not; or only to consumers that still
+ * lack the parcel.
  */
 static void
 send_begun(ExchangeState *state, bool before_parcel)
@@ -199,7 +203,10 @@ send_parcel(ExchangeState *state, bool *moved)
 	return true;
 }
 
-/* What the query's workers have for other nodes. False: some of it cannot be sent now. */
+/*
+ * Sends the rows of the query's workers for other nodes. Returns false if some of them cannot be
+ * sent now.
+ */
 static bool
 send_from_workers(ExchangeState *state, bool *moved)
 {
@@ -234,7 +241,7 @@ begin_large_row(ExchangeState *state, RfEncoder *encoder, int place, int consume
 
 /* ---------- rows into batches ---------- */
 
-/* Encodes as many rows for that consumer as fit; false: none fits. */
+/* Encodes as many rows for that consumer as fit; returns false if not even one fits. */
 static bool
 add_rows(ExchangeState *state, RfEncoder *encoder, int place)
 {
@@ -384,7 +391,8 @@ send_rest(ExchangeState *state, bool *moved)
 /* ---------- the query ---------- */
 
 /*
- * The scan's next row, before the executor's projection; NULL: none, or (input not over) not yet.
+ * The scan's next row, before the executor's projection; NULL if there is no more row, or (input
+ * not over) not yet.
  */
 static TupleTableSlot *
 scan_row(ExchangeState *state)
@@ -539,7 +547,7 @@ workers_are_done(ExchangeState *state, bool *moved)
 	return send_from_workers(state, moved) && rf_outboxes_are_empty(state->outboxes);
 }
 
-/* The query has no more rows, or none are needed, and all its rows were sent. */
+/* The query has no more rows, or no more are needed, and all its rows were sent. */
 static void
 end_query(ExchangeState *state)
 {
@@ -670,8 +678,7 @@ route_rows(ExchangeState *state)
 /* ---------- one step ---------- */
 
 /*
- * Before any of its rows: what this node has partners for goes to all others, and theirs comes.
- * False: it is not time for rows yet.
+ * Exchanges filters with all nodes before sending rows. Returns false until that is done.
  */
 static bool
 has_filters(ExchangeState *state, bool *moved)
@@ -827,6 +834,10 @@ rf_exchange_make_encoder(TupleDesc desc)
 	return encoder;
 }
 
+/*
+ * Makes the encoders of this node's or worker's rows: one per destination, and one for rows that
+ * all consumers get.
+ */
 static void
 make_outlets(ExchangeState *state, TupleDesc desc)
 {
@@ -860,6 +871,10 @@ make_outlets(ExchangeState *state, TupleDesc desc)
 	}
 }
 
+/*
+ * Prepares this node, or a worker, to send the exchange's rows: rows of a bare scan are read from
+ * their pages, other rows as the query returns them.
+ */
 void
 rf_exchange_begin_sending(ExchangeState *state, TupleDesc desc)
 {

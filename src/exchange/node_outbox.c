@@ -3,15 +3,15 @@
  * leader.
  *
  * A flow has one writer: its slots are filled in order. So workers do not send themselves; they do
- * all that has to be done row by row, and hand whole batches to the leader, who copies their bytes
- * into send buffers, or reads those for this node as if they had been received. The number of
- * flows, and what other nodes see, do not depend on the number of workers.
+ * all that has to be done row by row, and hand whole batches to the leader, which copies their
+ * bytes into send buffers, or reads batches for this node as if they had been received. The number
+ * of flows, and the view of other nodes, do not depend on the number of workers.
  *
  * Shared: for each worker so many batches that it can fill one for each destination while the
  * leader has as many. A batch is the worker's from where it finds `free` set and clears it until it
  * writes its number into `order` and then raises `filled`; then the leader's, which reads these in
  * that order, until it sets `free`. Barriers stand between the bytes and these two words. Each side
- * sets the other's latch. The space is that of the Gather, which frees it.
+ * sets the other's latch. The Gather owns the space and frees it.
  *
  * Nobody waits for the leader but the worker whose batches are all with it: node_drive.c has why
  * that cannot hang.
@@ -37,7 +37,7 @@ typedef struct SharedBatch
 	uint64		rows;			/* with LAST */
 } SharedBatch;
 
-/* Of one worker; its order, batches and their bytes follow. */
+/* The outbox of one worker; its order, batches and their bytes follow. */
 typedef struct SharedOutbox
 {
 	PGPROC	   *proc;			/* the worker's; NULL: it has not come yet */
@@ -61,7 +61,7 @@ struct ExchangeOutboxes
 	uint32	   *taken;			/* of each worker's batches that it has handed over */
 	RfReassembly *large;		/* of each worker: a row that comes in pieces */
 	uint64		waiting;		/* batches in the lists, and given out */
-	bool		reading;		/* what is for this node is wanted */
+	bool		reading;		/* rows for this node are wanted */
 	dlist_head	to_send;
 	dlist_head	to_read;
 };
@@ -70,14 +70,14 @@ struct ExchangeOutbox
 {
 	SharedOutboxes *shared;
 	SharedOutbox *own;
-	int		   *filling;		/* for each destination the batch that it has; -1: none */
+	int		   *filling;		/* for each destination the batch that it has, or -1 */
 	uint32	   *done;			/* for each destination: bytes of the large row that were handed
 								 * over */
 };
 
 /* ---------- layout ---------- */
 
-/* Two for each destination: one is filled while the leader has the other. */
+/* Two for each destination: one is filled while the leader has the second. */
 static uint32
 batches_of(const ExchangeOutboxShape *shape)
 {
@@ -201,6 +201,10 @@ enlist_to_read(ExchangeOutboxes *outboxes, ExchangeWorkerBatch *batch)
 		forget(outboxes, batch);
 }
 
+/*
+ * Takes over one batch that a worker has handed over. Pieces of a large row are put together in
+ * private memory first.
+ */
 static void
 enlist(ExchangeOutboxes *outboxes, int worker, int number)
 {

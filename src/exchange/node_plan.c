@@ -9,7 +9,7 @@
  * cache hands out is locked and checked against changes of the catalog.
  *
  * A planner that can prove that a join has no rows leaves its inputs out of the plan. Other nodes
- * may still wait for this node's rows, as their tables are others: so an exchange that is in the
+ * may still wait for this node's rows, as their tables differ: so an exchange that is in the
  * statement but not in its plan becomes a sub-plan that nothing refers to. It is started with all
  * the others, driven while others wait, and ended with the statement.
  */
@@ -95,8 +95,8 @@ rdma_exchange_support(PG_FUNCTION_ARGS)
 }
 
 /*
- * Is it our function, with constant arguments? The name is compared first, which is cheap for all
- * other functions.
+ * Returns true for our function, with constant arguments. The name is compared first, which is
+ * cheap for all other functions.
  */
 static bool
 is_exchange(RangeTblEntry *rte, char **spec, char **query)
@@ -151,8 +151,8 @@ is_in_copy(PlannerInfo *root)
 }
 
 /*
- * May a worker decode values of this type? The leader alone may run checks of domains, as in core,
- * and input functions that are not parallel safe.
+ * Returns true if a worker may decode values of this type. The leader alone may run checks of
+ * domains, as in core, and input functions that are not parallel safe.
  */
 static bool
 is_made_safely(Oid type)
@@ -181,7 +181,7 @@ is_made_safely(Oid type)
  * that it can before it takes one, so the first row is late. Only this path may run in a worker.
  * The leader stores each row and one of the processes reads it, at half of the cost each; rows
  * beyond work_mem go to disk and back. It has as many workers as a table of this size, but at least
- * one, because a worker cannot join rows of a small exchange to those of a large one otherwise.
+ * one, because a worker cannot join rows of a small exchange to rows of a large one otherwise.
  */
 static void
 add_shared_path(RelOptInfo *rel, RangeTblEntry *rte, const CustomPath *path)
@@ -272,6 +272,10 @@ make_exchange(RangeTblEntry *rte, Index relid, char *text, char *query, bool uns
 	return scan;
 }
 
+/*
+ * Makes the custom scan of an exchange's path. Whole rows are refused, since the function's row
+ * type exists on this node only.
+ */
 static Plan *
 plan_exchange(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist, List *clauses,
 			  List *plans)
@@ -299,7 +303,7 @@ plan_exchange(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist,
 	return &scan->scan.plan;
 }
 
-/* ---------- what the planner left out ---------- */
+/* ---------- exchanges that the planner left out ---------- */
 
 typedef struct MissingContext
 {
@@ -326,6 +330,10 @@ find_calls(Node *node, MissingContext *context)
 	return expression_tree_walker(node, find_calls, context);
 }
 
+/*
+ * Collects the numbers of the exchanges that the plan runs itself, so that the remaining ones can
+ * be added.
+ */
 static void
 find_planned(Plan *plan, MissingContext *context)
 {
@@ -378,7 +386,7 @@ rf_exchange_plan(Query *parse, const char *query_string, int cursor_options, Par
 	/* this session runs its next plan before the set ends */
 	if (rf_exchange_set != NULL && parse->commandType != CMD_UTILITY)
 		(void) find_calls((Node *) parse, &context);
-	/* what writes may not do so while one of its exchanges is in parallel mode */
+	/* statements that write may not do so while one of its exchanges is in parallel mode */
 	unsafe = parse->commandType != CMD_SELECT || parse->hasModifyingCTE ||
 		(context.calls != NIL && max_parallel_hazard(parse) == PROPARALLEL_UNSAFE);
 
@@ -434,8 +442,8 @@ rf_exchange_stats(RangeTblEntry *rte, AttrNumber attnum, VariableStatData *varda
 /*
  * While the statement runs, the queries of its exchanges run in the same process. As soon as one of
  * them is in parallel mode, so is the process, and that mode forbids more than parallel workers do
- * (subtransactions of a function, for example). So if one of them is unsafe, none runs in parallel:
- * its plan, which is cached and not changed, runs without workers.
+ * (subtransactions of a function, for example). So if one of them is unsafe, all run without
+ * workers: its plan, which is cached and not changed, too.
  */
 static void
 run_serially(QueryDesc *query)

@@ -35,7 +35,7 @@ PG_FUNCTION_INFO_V1(rdma_exchange_stats);
 
 ExchangeSet *rf_exchange_set = NULL;
 
-/* Of the session's last set, for rdma.exchange_stats(). */
+/* The counters of the session's last set, for rdma.exchange_stats(). */
 static ExchangeCounters last_counters[EXCHANGE_MAX];
 static int	last_count = 0;
 
@@ -167,7 +167,7 @@ new_set(int count)
 	return rf_exchange_set;
 }
 
-/* Of the exchange that a plan node is about, in the set that is then that statement's. */
+/* The member for the exchange of a plan node, in the set that is then that statement's. */
 static ExchangeMember *
 member_of(const ExchangeState *state, EState *estate)
 {
@@ -178,8 +178,8 @@ member_of(const ExchangeState *state, EState *estate)
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("exchange %d is not set up in this session",
 						number),
-				 errhint("rdma.exchange is part of what a coordinator sends to all nodes of a "
-						 "distributed query: "
+				 errhint("rdma.exchange is part of the statements that a coordinator sends to "
+						 "all nodes of a distributed query: "
 						 "query a foreign table of a server with option \"nodes\" instead.")));
 	if (rf_exchange_set->estate == NULL)
 	{
@@ -246,7 +246,7 @@ group_argument(ArrayType *array, int *count)
 		bad_setup("The groups are not a list.");
 	deconstruct_array(array, BYTEAOID, -1, false, TYPALIGN_INT, &elements, &nulls, count);
 	if (*count < 1 || *count > EXCHANGE_MAX)
-		bad_setup("There are too many groups, or none.");
+		bad_setup("The number of groups is zero or too large.");
 	for (int i = 0; i < *count; i++)
 	{
 		if (nulls[i])
@@ -293,7 +293,7 @@ name_connections(ExchangeMember *member)
 	}
 }
 
-/* How many of the statement's nodes are on this machine: those that shared memory connects. */
+/* How many of the statement's nodes are on this machine: the nodes that shared memory connects. */
 static int
 nodes_here(const ExchangeSet *set)
 {
@@ -334,7 +334,7 @@ parse_group(Datum element)
 	return desc;
 }
 
-/* This session's place in the i-th of `count` groups, -1 for none. */
+/* This session's place in the i-th of `count` groups, or -1. */
 static int
 place_argument(FunctionCallInfo fcinfo, int argument, int i, int count, int members, int otherwise)
 {
@@ -381,7 +381,7 @@ rdma_exchange_greet(PG_FUNCTION_ARGS)
 }
 
 /*
- * exchange_connect(host text, hello bytea): connects this node's engine with the one that sent
+ * exchange_connect(host text, hello bytea): connects this node's engine with the engine that sent
  * hello
  */
 Datum
@@ -441,7 +441,7 @@ rdma_exchange_listen(PG_FUNCTION_ARGS)
 		if (member->consumer < 0)
 			continue;
 		member->in = rf_group_listen(member->desc, member->consumer, member->producer);
-		/* the others open at once, or their coordinator does not mean it */
+		/* the other members open at once, or their coordinator does not mean it */
 		rf_group_lend_for(member->in, rf_token_lifetime);
 	}
 	CurrentResourceOwner = owner;

@@ -4,25 +4,26 @@
  *
  * Each process takes the next batch that is here and not taken yet, decodes it, and does with the
  * rows what the plan above says. The leader alone moves rows: it receives batches, runs the
- * exchange's query, sends, and keeps for all what is for this node (node_collect.c). It takes
- * batches itself when all rows of all exchanges below the Gather are here. Workers touch no flow
- * and no query. The number of workers, and the time at which they start, change only the speed.
+ * exchange's query, sends, and keeps for all processes the rows for this node (node_collect.c). It
+ * takes batches itself when all rows of all exchanges below the Gather are here. Workers touch no
+ * flow and no query. The number of workers, and the time at which they start, change only the
+ * speed.
  *
  * Why nothing hangs: collecting is a wait for one exchange like any other (node_drive.c), in the
- * one process that waits for exchanges. To keep batches never blocks: what has no room in memory
- * goes to a file, which the processes read when it is complete. Workers wait for batches, so the
- * leader must not wait for workers before all have come. It would in nodes of core: at the barrier
- * of a hash table that has to grow, for all that fill it. But it has no row to fill it with before
- * it has read an exchange below it, and by then it has collected all. Only Append has rows from
- * elsewhere first: exchanges below it are collected before the workers start. So are those that the
- * leader may be asked for again before it has read them to the end, and all if it takes no part in
- * the plan.
+ * one process that waits for exchanges. To keep batches never blocks: batches without room in
+ * memory go to a file, which the processes read when it is complete. Workers wait for batches, so
+ * the leader must not wait for workers before all have come. It would in nodes of core: at the
+ * barrier of a hash table that has to grow, for all that fill it. But it has no row to fill it with
+ * before it has read an exchange below it, and by then it has collected all. Only Append has rows
+ * from elsewhere first: exchanges below it are collected before the workers start. So are exchanges
+ * that the leader may be asked for again before it has read them to the end, and all if it takes no
+ * part in the plan.
  *
  * A Gather that runs without workers does not collect: its leader reads as if it were alone.
  *
  * Several plan nodes. Where a statement needs the same rows in several places, also in queries of
- * other exchanges, they move once. One plan node is the exchange, the source of the others. The one
- * that reads first collects all of its rows; each plan node has a cursor, which it may share with
+ * other exchanges, they move once. One plan node is the exchange, the source of the others' rows.
+ * The first reader collects all of its rows; each plan node has a cursor, which it may share with
  * workers.
  */
 #include "postgres.h"
@@ -103,7 +104,7 @@ collect(ExchangeState *state)
 	}
 }
 
-/* Those of all exchanges below its Gather, unless they are there already. */
+/* Collects all exchanges below its Gather, unless they are there already. */
 static void
 collect_all(ExchangeState *state)
 {
@@ -228,7 +229,7 @@ rf_exchange_link_readers(ExchangeSet *set)
 	}
 }
 
-/* ---------- callbacks of parallel execution; what they share is a cursor ---------- */
+/* ---------- callbacks of parallel execution, which share a cursor ---------- */
 
 Size
 rf_exchange_estimate_shared(CustomScanState *node, ParallelContext *pcxt)

@@ -2,16 +2,15 @@
  * node_workers.c - Custom Scan (RdmaProducer): below a Gather at the top of an exchange's query, it
  * makes the Gather's workers producers.
  *
- * In a worker it takes all rows of its part of the plan, finds the nodes they belong to, drops
- * those without partners, and encodes the others, with the code that a query without workers uses
- * (node_out.c): only what fills a send buffer there fills a batch for the leader here
- * (node_outbox.c). It returns no row, so Gather has none to pass on, which would cost more than to
- * make them.
+ * In a worker it takes all rows of its part of the plan, finds the nodes they belong to, drops rows
+ * without partners, and encodes the rest, with the code that a query without workers uses
+ * (node_out.c): a full send buffer there is a batch for the leader here (node_outbox.c). It returns
+ * no row, so Gather has no rows to pass on, which would cost more than to make them.
  *
  * The leader takes rows of its own part directly, not through Gather. It asks that for a row only
  * to start the workers and to see which of them have ended: it gets an empty one as long as not all
  * have, so that it never sleeps there. A worker that comes late, or not at all, leaves its part of
- * the plan to the others.
+ * the plan to the other processes.
  *
  * Such a plan may be run by somebody else, too, as it is cached by its text: then rows pass
  * through.
@@ -94,8 +93,8 @@ static const CustomExecMethods exec_methods = {
 
 /*
  * One more way to run the whole query: its partial plan, with producers above it, and a Gather that
- * passes no rows on. To route and encode rows is about an operator's work for each, which none of
- * the other paths has in its costs: so what the workers do of it is taken off here.
+ * passes no rows on. To route and encode rows is about an operator's work for each, which no other
+ * path has in its costs: so the workers' part of it is taken off here.
  */
 void
 rf_exchange_upper_paths(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input,
@@ -212,7 +211,7 @@ rf_workers_link(ExchangeState *state)
 	state->input = input_of(producer);
 }
 
-/* ---------- what the processes share ---------- */
+/* ---------- memory shared by the processes ---------- */
 
 static ExchangeOutboxShape
 shape_of(const ExchangeState *state, int workers)
@@ -256,6 +255,10 @@ estimate_shared(CustomScanState *node, ParallelContext *pcxt)
 	return state == NULL ? sizeof(SharedProducer) : lay_out(state, pcxt->nworkers, &layout);
 }
 
+/*
+ * Fills the shared memory from which a worker can make its exchange: specification, group,
+ * collations, filters and outboxes.
+ */
 static void
 initialize_shared(CustomScanState *node, ParallelContext *pcxt, void *coordinate)
 {
@@ -365,7 +368,7 @@ exec_producer(CustomScanState *node)
 	return ExecStoreAllNullTuple(producer->empty);
 }
 
-/* The workers have ended, and what they shared is still there. */
+/* The workers have ended, and their shared memory is still there. */
 static void
 shutdown_producer(CustomScanState *node)
 {
@@ -393,7 +396,7 @@ shutdown_producer(CustomScanState *node)
 		sum += rows[i];
 	}
 	producer->process_rows = state->member->counters.taken_rows = text.data;
-	/* the executor has counted empty rows; what workers took is added to this node's later */
+	/* the executor has counted empty rows; the workers' rows are added to this node's later */
 	if (node->ss.ps.instrument != NULL)
 		node->ss.ps.instrument->tuplecount = state->input_rows;
 	if (state->gather->ps.instrument != NULL)

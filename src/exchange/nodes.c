@@ -460,8 +460,8 @@ single_answer(PGresult *result, ForeignServer *node, bool *isnull)
 }
 
 /*
- * Does PostgreSQL run the command outside of transaction blocks only? A command that this server's
- * parser does not know counts as an ordinary one; the node may be of a later version.
+ * Returns true if PostgreSQL runs the command outside of transaction blocks only. A command that
+ * this server's parser does not know counts as an ordinary one; the node may be of a later version.
  */
 static bool
 runs_alone(const char *command)
@@ -536,8 +536,8 @@ put_answers(List *nodes, PGresult **results, ReturnSetInfo *set)
 }
 
 /*
- * The command was written for the caller's search_path, and the sessions' own statements for
- * another one, which is set again afterwards. After an error the rollback on the nodes does that.
+ * The command was written for the caller's search_path, and the sessions' own statements for a
+ * different one, which is set again afterwards. After an error the rollback on the nodes does that.
  */
 static void
 run_on_nodes(List *nodes, const char *command, bool alone, ReturnSetInfo *set)

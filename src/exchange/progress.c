@@ -1,13 +1,13 @@
 /*
  * progress.c
- *		What the moves of this server do now: rdma.stat_moves.
+ * 	The current moves of this server: rdma.stat_moves.
  *
- * A process that moves rows says in shared memory what it is at. The SQL functions that move rows
- * call the rdma.note_... functions for that; how many rows have left is counted where they leave
- * (rf_load_watch). A move's entry ends with its transaction, or the subtransaction in which it
- * began. The entry of a command that consists of many moves outlives their commits, and ends with
- * the first abort, with the process, or when the command says so. So nothing is left whatever
- * happens.
+ * A process that moves rows says in shared memory which step it is at. The SQL functions that move
+ * rows call the rdma.note_... functions for that; how many rows have left is counted where they
+ * leave (rf_load_watch). A move's entry ends with its transaction, or the subtransaction in which
+ * it began. The entry of a command that consists of many moves outlives their commits, and ends
+ * with the first abort, with the process, or when the command says so. So nothing is left in any
+ * case.
  *
  * Without the library in shared_preload_libraries nothing is noted, and there is nothing to see.
  */
@@ -49,7 +49,7 @@ PG_FUNCTION_INFO_V1(rdma_stat_moves);
 /* Two quoted names and a dot, if no byte of them has to be escaped; more is cut. */
 #define RF_RELATION_SIZE	(2 * NAMEDATALEN + 4)
 
-/* What one process moves. Written by that process alone; all but the counters under the lock. */
+/* The move of one process. Written by that process alone; all but the counters under the lock. */
 typedef struct MoveEntry
 {
 	int			pid;			/* 0: nothing */
@@ -89,7 +89,7 @@ typedef struct MovesShared
 static MovesShared *moves = NULL;
 static bool callbacks_registered = false;
 
-/* Of this process. In which subtransaction its move began. */
+/* The subtransaction in which the move of this process began. */
 static SubTransactionId move_level = InvalidSubTransactionId;
 
 static Size
@@ -199,8 +199,8 @@ copy_text(char *target, const char *value, int size)
 }
 
 /*
- * This process's entry, locked, of that server: the one of its command, or a new one. NULL: nothing
- * can be noted. ERROR unless the caller owns the server, as whoever moves rows must.
+ * This process's entry, locked, of that server: the entry of its command, or a new one. NULL:
+ * nothing can be noted. ERROR unless the caller owns the server, as only the owner may move rows.
  */
 static MoveEntry *
 lock_entry(const char *name, const char *command)
@@ -305,7 +305,7 @@ bucket_range(FunctionCallInfo fcinfo, int number, int *first, int *last)
 
 /*
  * rdma.note_move(server, command, source, target, moved): a move begins, which waits for locks
- * first. The command is what it is called if it is none of a job.
+ * first. The command is the function's name if it is not part of a job.
  */
 Datum
 rdma_note_move(PG_FUNCTION_ARGS)
@@ -344,8 +344,8 @@ rdma_note_move(PG_FUNCTION_ARGS)
 }
 
 /*
- * rdma.note_phase(phase, relation, estimated_rows): what it does now, with which table on the
- * nodes. Rows that leave in the phase "copying" are counted. An estimate of NULL changes nothing.
+ * rdma.note_phase(phase, relation, estimated_rows): its current phase, and the table on the nodes.
+ * Rows that leave in the phase "copying" are counted. An estimate of NULL changes nothing.
  */
 Datum
 rdma_note_phase(PG_FUNCTION_ARGS)
@@ -372,7 +372,7 @@ rdma_note_phase(PG_FUNCTION_ARGS)
 	PG_RETURN_VOID();
 }
 
-/* ---------- those who look ---------- */
+/* ---------- readers of the moves ---------- */
 
 typedef struct StatRow
 {
@@ -400,6 +400,10 @@ put_time(StatRow *row, TimestampTz value, bool known)
 	put(row, TimestampTzGetDatum(value), known);
 }
 
+/*
+ * Adds the columns of one entry to a row of rdma.stat_moves; columns about a move are NULL between
+ * moves.
+ */
 static void
 put_entry(StatRow *row, const MoveEntry *entry, int64 rows, int64 bytes)
 {
@@ -424,7 +428,10 @@ put_entry(StatRow *row, const MoveEntry *entry, int64 rows, int64 bytes)
 	put(row, Int32GetDatum(entry->buckets_left), entry->buckets_left >= 0);
 }
 
-/* rdma.stat_moves(): of this database; who may not see a role's work sees that there is some */
+/*
+ * rdma.stat_moves(): moves of this database; without privileges on the role, it shows only that one
+ * is running
+ */
 Datum
 rdma_stat_moves(PG_FUNCTION_ARGS)
 {

@@ -1,7 +1,7 @@
 /*
  * route.c - which node a row belongs to: PostgreSQL's own hash partitioning.
  *
- * Does: what compute_partition_hash_value() does for a table partitioned by hash of the same
+ * Does: the same as compute_partition_hash_value() for a table partitioned by hash of the same
  * columns, with the extended hash functions of the types' default operator classes, so that a row's
  * node is the remainder that satisfies_hash_partition() tests. Values that are equal for operators
  * of such a class go to one node even when their types differ (int4 = int8). Does not: know
@@ -49,8 +49,9 @@ struct RfRoute
 };
 
 /*
- * Do all nodes compute the same hash for a value of this type? Not if it hashes an OID that each
- * node assigned itself: enumeration values, object identifiers, and types that contain them.
+ * Returns true if all nodes compute the same hash for a value of this type. Not if it hashes an OID
+ * that each node assigned itself: enumeration values, object identifiers, and types that contain
+ * them.
  */
 static bool
 hashes_alike(Oid type)
@@ -112,7 +113,7 @@ rf_route_create(int key_count, const Oid *types, const Oid *collations)
 					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 					 errmsg("rows cannot be distributed by values of type %s",
 							format_type_be(types[i])),
-					 errdetail("Its hash depends on OIDs, which are others on each node."),
+					 errdetail("Its hash depends on OIDs, which differ between nodes."),
 					 errhint("Distribute by the value's text.")));
 		key->op = function == F_HASHINT4EXTENDED ? ROUTE_INT4 :
 			function == F_HASHINT8EXTENDED ? ROUTE_INT8 : ROUTE_CALL;

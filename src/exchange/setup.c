@@ -7,10 +7,10 @@
  * passes here.
  *
  * When a node has no buffers left, all nodes return theirs and the statement tries again a little
- * later. The first statement to fail frees its buffers for the others, so of several statements
- * that wait for each other's buffers one can go on. On one coordinator only one statement retries
- * at a time, or all would keep failing each other; statements of several coordinators are separated
- * by their pauses.
+ * later. The first statement to fail frees its buffers for the rest, so of several statements that
+ * wait for each other's buffers one can go on. On one coordinator only one statement retries at a
+ * time, or all would keep failing each other; statements of several coordinators are separated by
+ * their pauses.
  */
 #include "postgres.h"
 
@@ -149,8 +149,8 @@ raise_result(Round *round, int i)
 
 /*
  * Receives all answers. Raises an error that a repetition cannot cure; of several errors,
- * preferably one that does not just report the loss of another node. The first of the other errors
- * goes to *culprit.
+ * preferably an error that does not just report the loss of another node. The first of the other
+ * errors goes to *culprit.
  */
 static Outcome
 receive(Round *round, int *culprit)
@@ -319,7 +319,7 @@ init_forming(Forming *forming, RfSession *const *sessions, int count)
 	}
 }
 
-/* A failed attempt ends the remote transactions that began with it; the others have a savepoint. */
+/* A failed attempt ends the remote transactions that began with it; older ones have a savepoint. */
 static void
 begin_attempt(const Forming *forming)
 {
@@ -521,7 +521,7 @@ descriptions_literal(RfGroupDesc **descs, int count)
 	return array.data;
 }
 
-/* What a member filled in. */
+/* The fields that a member filled in. */
 static void
 merge_answer(Round *round, int member, RfGroupDesc **descs, int count)
 {
@@ -558,7 +558,7 @@ side_nodes(List *members, const RfNodeId *nodes, RfNodeId *side)
 	return list_length(members);
 }
 
-/* The member's place in one side of each group, NULL where it has none. */
+/* The member's place in one side of each group, NULL where it has no place. */
 static char *
 places_literal(const RfExchangeSpec *specs, int spec_count, bool producers, int member)
 {
@@ -583,9 +583,9 @@ places_literal(const RfExchangeSpec *specs, int spec_count, bool producers, int 
 }
 
 /*
- * The buffers that a producer has for one consumer. Beyond a few consumers all of its buffers
- * together are what is limited: they get smaller, and the last there are fewer of. Attempts that
- * found no buffers are followed by ones that want less.
+ * The buffers that a producer has for one consumer. Beyond a few consumers the sum of its buffers
+ * is limited: they get smaller, and the last there are fewer of. After attempts that found no
+ * buffers it wants less.
  */
 static void
 fit_buffers(RfGroupShape *shape, int attempt)
@@ -600,6 +600,11 @@ fit_buffers(RfGroupShape *shape, int attempt)
 	shape->slot_size = TYPEALIGN_DOWN(RF_MIN_SLOT_SIZE, shape->slot_size);
 }
 
+/*
+ * One attempt to form the exchanges' groups: all consumers listen, then all producers open. Later
+ * attempts ask for smaller buffers. Returns DONE, or why another attempt is needed; other errors
+ * are raised.
+ */
 static Outcome
 form_groups(Forming *forming, int attempt)
 {

@@ -206,6 +206,10 @@ conversion_error_context(void *arg)
 			   RelationGetRelationName(state->relation));
 }
 
+/*
+ * Makes a tuple of the sample from a row of text, under settings in which text means the same on
+ * both nodes. Input functions see NULLs, too, as domains may reject them.
+ */
 static HeapTuple
 make_tuple(SampleState *state, PGresult *result, int row)
 {
@@ -314,6 +318,10 @@ rows_are_not_needed(Relation relation)
 		MyBEEntry->st_progress_command_target == RelationGetRelid(relation);
 }
 
+/*
+ * ANALYZE's sample: imports the node's own statistics where that is wanted and enough, and
+ * otherwise reads a random sample from each node, of a size in proportion to the node's rows.
+ */
 static int
 acquire_sample_rows(Relation relation, int elevel, HeapTuple *rows, int targrows,
 					double *totalrows, double *totaldeadrows)
@@ -409,6 +417,10 @@ rdmaAnalyzeForeignTable(Relation relation, AcquireSampleRowsFunc *func, BlockNum
  */
 PG_FUNCTION_INFO_V1(rdma_import_statistics);
 
+/*
+ * rdma.import_statistics(table): stores the node's statistics of the table here, without reading
+ * rows, with the rights of the table's owner as ANALYZE does.
+ */
 Datum
 rdma_import_statistics(PG_FUNCTION_ARGS)
 {

@@ -23,7 +23,7 @@ struct RfSession;
 typedef struct RfIndex
 {
 	int			column_count;
-	AttrNumber *columns;		/* of the foreign table: the first ones, up to an unknown one */
+	AttrNumber *columns;		/* of the foreign table: the leading columns, up to an unknown one */
 	bool		unique;
 	double		correlation;	/* of the orders of the first column and of the table */
 } RfIndex;
@@ -58,7 +58,10 @@ typedef struct RfProbeCost
 extern bool rf_probe_cost(PlannerInfo *root, RfRelInfo *info, List *clauses, double count,
 						  double part, bool sorted, RfProbeCost *result);
 
-/* The column of the foreign table for this column of the data node; 0: there is none. */
+/*
+ * Returns the column of the foreign table for this column of the data node; 0 if there is no such
+ * column.
+ */
 extern AttrNumber rf_find_column(Relation relation, const char *remote_name);
 
 /*
@@ -72,7 +75,7 @@ extern int	rf_import_statistics(Relation relation, struct RfSession *session,
  * Why the caller must not have this code run (trust.c); NULL: there is no reason. The texts are
  * palloc'd and name function, type or operator class, with the owner.
  *
- * rf_owner_problem: a function that is run, whatever it does. rf_call_problem: a function that an
+ * rf_owner_problem: a function that is run, for any purpose. rf_call_problem: a function that an
  * expression calls, with arguments of these types (NIL: not known). rf_type_problem: values of a
  * type, which have checks of domains and functions of base types and ranges run; enumerations and
  * rows have no code of their own, unless casts of their owners count, too (all_owners).
@@ -86,7 +89,7 @@ extern const char *rf_opclass_problem(Oid opcid);
 extern bool rf_is_own_table(Oid relid);
 
 /*
- * What the hook of object accesses saw: ERROR if it changes which columns of which types the row
+ * Called by the hook of object accesses: ERROR if it changes which columns of which types the row
  * type of a relation has, and a distribution key has values of that type in it. attnum 0: the
  * relation itself, no error.
  */
@@ -121,7 +124,7 @@ extern void rf_ddl_propagate(RfDdlCommand *command, Node *statement);
 /* What the hook of object accesses saw: a table, or a column of it, that such a command drops. */
 extern void rf_ddl_object_access(ObjectAccessType access, Oid class_id, Oid object_id, int sub_id);
 
-/* Does the TRUNCATE that runs say ONLY of this table? */
+/* Returns true if the running TRUNCATE says ONLY of this table. */
 extern bool rf_truncates_only(Oid relid);
 
 extern bool rdmaAnalyzeForeignTable(Relation relation, AcquireSampleRowsFunc *func,

@@ -3,7 +3,7 @@
  * tables there.
  *
  * PostgreSQL itself runs the command. Its effect on a table follows from the catalog before and
- * after it, where columns have numbers and constraints have OIDs, whatever they are called:
+ * after it, where columns have numbers and constraints have OIDs, under any name:
  * rdma.table_definition() and rdma.propagate_table() compare and send, in the transaction's
  * sessions. CASCADE and the expression of ALTER COLUMN ... TYPE ... USING do not show there and are
  * taken from the command. The hook of object accesses sees every table that is dropped, in whatever
@@ -66,7 +66,7 @@
 typedef struct Altered
 {
 	Oid			relid;
-	AttrNumber	columns;		/* number of columns before, dropped ones included */
+	AttrNumber	columns;		/* number of columns before, including dropped ones */
 	Datum		definition;		/* jsonb */
 } Altered;
 
@@ -148,6 +148,10 @@ ask_as(Oid role, const char *sql, int count, Oid *types, Datum *values)
 	return isnull ? (Datum) 0 : value;
 }
 
+/*
+ * Notes a table that the command may alter, with its definition before the command. Each table is
+ * noted once.
+ */
 static void
 remember(RfDdlCommand *command, Oid relid)
 {
@@ -172,7 +176,7 @@ remember(RfDdlCommand *command, Oid relid)
 	MemoryContextSwitchTo(caller);
 }
 
-/* ---------- what a command is going to do ---------- */
+/* ---------- before a command ---------- */
 
 /* What a hint names: a command for the nodes' tables, in which %s stands for their name. */
 static char *
@@ -330,7 +334,7 @@ named_table(Node *statement)
 }
 
 /*
- * Remembers the tables that the command may alter: the one that it names, and its partitions and
+ * Remembers the tables that the command may alter: the named table, and its partitions and
  * children.
  */
 static void
@@ -373,7 +377,7 @@ prepare(RfDdlCommand *command, Node *statement)
 	}
 }
 
-/* ---------- what it did ---------- */
+/* ---------- after the command ---------- */
 
 /* A table is about to be dropped. */
 static void
@@ -428,6 +432,7 @@ error_context(void *arg)
 			   "SET rdma_fdw.propagate_ddl = off has it change things here only");
 }
 
+/* Drops on the nodes the tables that the command dropped here, with the rights of their owners. */
 static void
 begin_context(ErrorContextCallback *callback)
 {
@@ -606,7 +611,7 @@ says_cascade(Node *statement)
 		false;
 }
 
-/* The TRUNCATE that runs; NULL: none does. */
+/* The TRUNCATE that runs; NULL if no TRUNCATE runs. */
 static const TruncateStmt *truncating = NULL;
 
 bool

@@ -2,8 +2,8 @@
  * import.c - IMPORT FOREIGN SCHEMA: asks the data node for its tables and writes CREATE FOREIGN
  * TABLE.
  *
- * Core runs the commands, and drops those that LIMIT TO and EXCEPT exclude; here these lists only
- * reduce the work of the data node and the data sent.
+ * Core runs the commands, and drops commands that LIMIT TO and EXCEPT exclude; here these lists
+ * only reduce the work of the data node and the data sent.
  *
  * For a server with nodes each node is queried; a table must be the same everywhere.
  */
@@ -43,6 +43,7 @@ enum
 	NUM_IMPORT_COLS
 };
 
+/* The options of IMPORT FOREIGN SCHEMA, with postgres_fdw's names and defaults. */
 static ImportOptions
 read_import_options(List *options)
 {
@@ -71,6 +72,10 @@ read_import_options(List *options)
 	return result;
 }
 
+/*
+ * The query for the columns of all tables that IMPORT FOREIGN SCHEMA may create: a row per column,
+ * ordered by table and column.
+ */
 static char *
 columns_query(ImportForeignSchemaStmt *stmt)
 {
@@ -131,6 +136,10 @@ value_or_null(PGresult *result, int row, int col)
 	return PQgetisnull(result, row, col) ? NULL : PQgetvalue(result, row, col);
 }
 
+/*
+ * Appends a column's definition. Types and expressions come from another server, so they are only
+ * used after the parser has read them whole.
+ */
 static void
 append_column(StringInfo buf, PGresult *result, int row, const ImportOptions *options)
 {
@@ -289,6 +298,10 @@ ask_other_node(ImportForeignSchemaStmt *stmt, PGresult *result, ForeignServer *f
 	PG_END_TRY();
 }
 
+/*
+ * Returns the CREATE FOREIGN TABLE commands for a schema of the server. With several nodes a table
+ * has to be the same on all of them.
+ */
 List *
 rdmaImportForeignSchema(ImportForeignSchemaStmt *stmt, Oid serverOid)
 {

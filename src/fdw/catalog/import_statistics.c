@@ -76,7 +76,7 @@ field(PGresult *result, int row, int column)
 
 /*
  * An array of the type from its text, as ANALYZE makes them: a list of values without NULL.
- * Otherwise, and if there is none, NULL. Elements may be arrays as well.
+ * Otherwise, and for a missing value, NULL. Elements may be arrays as well.
  */
 static ArrayType *
 read_array(const char *text, Oid type, int32 typmod)
@@ -136,7 +136,7 @@ add_slot(StatisticRow *row, int kind, Oid operator, Oid collation, ArrayType *nu
 	row->nulls[Anum_pg_statistic_stavalues1 - 1 + n] = values == NULL;
 }
 
-/* Are the values sorted by our operator? */
+/* Returns true if the values are sorted by our operator. */
 static bool
 is_sorted(ArrayType *array, TypeCacheEntry *type, Oid collation)
 {
@@ -216,7 +216,11 @@ add_element_slots(StatisticRow *row, Form_pg_attribute attribute, PGresult *resu
 	counts = read_numbers(field(result, n, COL_ELEM_COUNTS), MaxArraySize, 1);
 	if (!OidIsValid(eq_opr))
 		return;
-	/* the frequencies are followed by the least, the greatest, and for arrays that of NULL */
+
+	/*
+	 * the frequencies are followed by the least, the greatest, and for arrays the frequency of
+	 * NULL
+	 */
 	if (elems != NULL && freqs != NULL &&
 		element_count(freqs) == element_count(elems) + (attribute->atttypid == TSVECTOROID ? 2 : 3))
 		add_slot(row, STATISTIC_KIND_MCELEM, eq_opr, collation, freqs, elems);
@@ -230,7 +234,7 @@ describe_column(void *arg)
 	errcontext("importing statistics of column \"%s\"", (char *) arg);
 }
 
-/* False: what the node says of the column cannot be. */
+/* Returns false if the node's statistics of the column are impossible. */
 static bool
 import_column(Relation catalog, CatalogIndexState indexes, Relation relation, AttrNumber attno,
 			  PGresult *result, int n)

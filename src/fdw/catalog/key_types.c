@@ -2,7 +2,7 @@
  * key_types.c - types of distribution keys keep their columns.
  *
  * The hash of a row value depends on the columns of its type. After ALTER TYPE ... ADD ATTRIBUTE
- * the rows of a table that is distributed by such values would belong to other nodes than those
+ * the rows of a table that is distributed by such values would belong to other nodes than the nodes
  * which have them: nothing would find them by their keys, and a write of single rows would go to
  * another node's rows. So types of keys, and types of parts of them (domains, arrays, ranges,
  * columns of row types), are not changed, neither here nor on a node.
@@ -118,8 +118,8 @@ check_uses(Oid type, Oid changed)
 }
 
 /*
- * Has the command that runs given the column another type or collation? It has not been seen by the
- * caches yet.
+ * Returns true if the running command has given the column another type or collation. It has not
+ * been seen by the caches yet.
  */
 static bool
 has_new_type(Oid relid, AttrNumber attnum)

@@ -66,7 +66,7 @@ enum
 
 /* ---------- ANALYZE ---------- */
 
-/* NULL: there are none. */
+/* Returns NULL without indexes. */
 static ArrayType *
 describe_indexes(Relation relation, PGresult *result)
 {
@@ -180,7 +180,7 @@ rf_import_indexes(Relation relation, RfSession *session, const RfTableOptions *o
 	PGresult   *volatile result = NULL;
 	StringInfoData sql;
 
-	/* only access methods that find rows by a value; GiST and similar ones search otherwise */
+	/* only access methods that find rows by a value; GiST and similar methods search otherwise */
 	initStringInfo(&sql);
 	appendStringInfo(&sql,
 					 "SELECT i.indexrelid, i.indisunique, a.attname, s.correlation"
@@ -278,8 +278,9 @@ is_column(Node *node, Index relid, AttrNumber column)
 }
 
 /*
- * Does the condition compare the column with one value, which does not come from the table itself,
- * or ask whether it is NULL? The latter a hash index cannot answer, but few columns have no other.
+ * Returns true if the condition compares the column with one value, which does not come from the
+ * table itself, or tests it for NULL. The latter a hash index cannot answer, but few columns have
+ * no other.
  */
 static bool
 is_equality(RestrictInfo *rinfo, Index relid, AttrNumber column)

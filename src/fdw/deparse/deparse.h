@@ -1,6 +1,7 @@
 /*
  * deparse.h
- * 		Decides what a remote statement may contain, and writes its text, for the rest of src/fdw.
+ * 		Decides which operations a remote statement may contain, and writes its text, for the rest
+ * 		of src/fdw.
  */
 #ifndef RF_DEPARSE_H
 #define RF_DEPARSE_H
@@ -9,43 +10,46 @@
 
 #include "statement.h"
 
-/* Sorts RestrictInfos into those that the data node can evaluate and the rest. */
+/* Sorts RestrictInfos into conditions that the data node can evaluate and the rest. */
 extern void rf_classify_conditions(PlannerInfo *root, RelOptInfo *baserel, List *conditions,
 								   List **remote_conds, List **local_conds);
 
 /*
- * can the data node evaluate this expression with the same result? False also for each node that
- * the deparser cannot print. Aggregates are allowed in grouped relations and those above, window
- * functions in windowed ones.
+ * Returns true if the data node can evaluate this expression with the same result. False also for
+ * each node that the deparser cannot print. Aggregates are allowed in grouped relations and above,
+ * window functions in windowed ones.
  */
 extern bool rf_is_shippable_expr(PlannerInfo *root, RelOptInfo *rel, Expr *expr);
 
 /* Why it cannot evaluate one, for EXPLAIN: "function f(integer) is volatile" */
 extern char *rf_why_not_shippable(PlannerInfo *root, RelOptInfo *rel, Expr *expr);
 
-/* Does a column of the data node supply the collation of this shippable expression? */
+/* Returns true if a column of the data node supplies the collation of this shippable expression. */
 extern bool rf_is_known_collation(PlannerInfo *root, RelOptInfo *rel, Expr *expr);
 
 /*
- * Do values of this type have the same meaning on every node? Has the data node this function, or
- * operator?
+ * Return true if values of this type have the same meaning on every node. Has the data node this
+ * function, or operator?
  */
 extern bool rf_is_shippable_type(Oid type, RfRelInfo *info);
 extern bool rf_is_shippable_function(Oid funcid, RfRelInfo *info);
 extern bool rf_is_shippable_operator(Oid opno, RfRelInfo *info);
 
-/* Would sorting by this expression with this operator give the same order on the data node? */
+/*
+ * Returns true if sorting by this expression with this operator gives the same order on the data
+ * node.
+ */
 extern bool rf_is_shippable_sort(PlannerInfo *root, RelOptInfo *rel, Expr *expr, Oid sortop);
 
 /*
- * Is this a value that is constant during the query and known to this node only: a stable
- * expression without columns, such as now() - '1 day'? It is computed here and sent as a parameter.
+ * Returns true for a value that is constant during the query and known to this node only: a stable
+ * expression without columns, such as now() - '1 day'. It is computed here and sent as a parameter.
  */
 extern bool rf_is_local_value(Node *node);
 
 /*
- * Is this a relabelling or a constant with an explicit COLLATE "C" or "POSIX"? Those two collations
- * are the same everywhere.
+ * Returns true for a relabelling or a constant with an explicit COLLATE "C" or "POSIX". Those two
+ * collations are the same everywhere.
  */
 extern bool rf_is_explicit_collation(Node *node);
 
@@ -65,8 +69,8 @@ extern RfRelInfo *rf_subselect(PlannerInfo *root, SubPlan *subplan, PlannerInfo 
 extern List *rf_subselect_columns(RfRelInfo *info);
 
 /*
- * Can the data node evaluate it in a statement of this relation? Does not examine its arguments and
- * its left side.
+ * Returns true if the data node can evaluate it in a statement of this relation. Does not examine
+ * its arguments and its left side.
  */
 extern bool rf_subselect_is_shippable(PlannerInfo *root, RfRelInfo *info, SubPlan *subplan);
 
@@ -102,11 +106,11 @@ extern RfRemoteQuery *rf_build_query(PlannerInfo *root, RelOptInfo *rel, List *c
 
 /*
  * The same statement for many values of its parameters: "SELECT q.c1, batch.place FROM unnest($1,
- * $2) AS batch(p1, place), LATERAL (...) AS q(c1)". $1 is the array of the values of what is $1 in
- * the statement, $2, after all of them, one of int8, and place is the member of it that is beside
- * the values that the row was found for. NULL: there is no such statement. query: what
- * rf_build_query() made of the other arguments; it moves no rows, and all nodes have the same text.
- * Other values may follow its parameters in the list.
+ * $2) AS batch(p1, place), LATERAL (...) AS q(c1)". $1 is the array of the values of the
+ * statement's $1, $2, after all of them, an array of int8, and place is the member of it that is
+ * beside the values that the row was found for. Returns NULL if there is no such statement. query:
+ * the result of rf_build_query() for the other arguments; it moves no rows, and all nodes have the
+ * same text. Other values may follow its parameters in the list.
  */
 extern char *rf_batch_statement(PlannerInfo *root, RelOptInfo *rel, List *conditions,
 								List *pathkeys, bool limit, const RfRemoteQuery *query);
@@ -168,16 +172,16 @@ extern bool rf_sort_key(PlannerInfo *root, RelOptInfo *rel, PathKey *pathkey, Rf
 extern bool rf_pathkeys_shippable(PlannerInfo *root, RelOptInfo *rel, List *pathkeys);
 
 /*
- * The relations at whose level a placeholder is computed, NULL if it needs columns of others
- * (LATERAL); and are there FROM items, which have no columns outside info->tlist?
+ * The relations at whose level a placeholder is computed, NULL if it needs columns of relations
+ * outside (LATERAL); and whether there are FROM items, which have no columns outside info->tlist.
  */
 extern Relids rf_evaluated_at(PlannerInfo *root, PlaceHolderVar *placeholder);
 extern bool rf_reads_items(PlannerInfo *root, RfRelInfo *info);
 
 /*
- * Can the relation's data node, or each of its nodes, supply the state of this partial aggregate
- * (one of a partial target)? rf_is_shippable_expr() checks its arguments. May query the nodes for
- * their version; info->states caches the answer.
+ * Returns true if the relation's data node, or each of its nodes, can supply the state of this
+ * partial aggregate (of a partial target). rf_is_shippable_expr() checks its arguments. May query
+ * the nodes for their version; info->states caches the answer.
  */
 extern bool rf_partial_agg_is_shippable(PlannerInfo *root, RfRelInfo *info, Aggref *agg);
 

@@ -19,7 +19,7 @@
 #include "deparse.h"
 #include "querybuild.h"
 
-/* A node has clearly more rows than the others if it has so many times the average. */
+/* A node is uneven if it has this many times the average rows. */
 #define UNEVEN	1.5
 
 /* In dollar quotes that do not occur in it: the text stays readable at any depth of nesting. */
@@ -33,7 +33,7 @@ quote_statement(const char *name, const char *text)
 	return psprintf("%s$%s%s$", quote, text, quote);
 }
 
-/* "keys=1,2": the positions of the keys among the columns, which are extended by missing ones. */
+/* "keys=1,2": the positions of the keys among the columns, which are extended by missing keys. */
 static void
 append_key_columns(StringInfo buf, List *keys, List **columns)
 {
@@ -108,8 +108,8 @@ distinct_values(PlannerInfo *root, RfRelInfo *move, Node *expr)
 }
 
 /*
- * How many values a table's column has, whatever conditions and joins leave of them; 0: no column
- * of a table, or not known.
+ * How many values a table's column has, before any conditions and joins; 0 if it is no column of a
+ * table, or not known.
  */
 static double
 table_values(PlannerInfo *root, RfRelInfo *move, Node *expr)
@@ -130,9 +130,9 @@ table_values(PlannerInfo *root, RfRelInfo *move, Node *expr)
 /*
  * The number of distinct values per column that the remote planner may expect in one node's rows.
  *
- * It counts on them in two ways. To an inner join they are the values that rows may have: with
- * those of a few rows that are left it expects too many rows if it does not know of the other
- * side's either, as ANALYZE finds too few values where equal ones lie together. To a semi or anti
+ * It counts on them in two ways. To an inner join they are the values that rows may have: with the
+ * values of a few rows that are left it expects too many rows if it does not know of the other
+ * side's either, as ANALYZE finds too few values where equal values lie together. To a semi or anti
  * join they are the values that are there, on its inner side no more than rows. So where the table
  * has many more than rows are left it is the table's. On the outer side, which seldom moves, that
  * join expects the table's, too, however few are left.
@@ -186,7 +186,10 @@ sending_nodes(RfRelInfo *moved)
 		places;
 }
 
-/* The number of the exchange that it is filtered by, which is in the statement already; 0: none. */
+/*
+ * The number of the exchange that it is filtered by, which is in the statement already; 0 if it is
+ * not filtered.
+ */
 static int
 filter_of(BuildContext *cxt, RfRelInfo *move)
 {
@@ -241,12 +244,11 @@ describe_exchange(BuildContext *inner, RfRelInfo *move, int filter)
 /* An exchange whose rows may be needed in several places. */
 typedef struct ReadableExchange
 {
-	const char *movement;		/* how they move: what rdma.exchange() is told but numbers and
-								 * estimates */
+	const char *movement;		/* how they move: the specification for rdma.exchange() without
+								 * numbers and estimates */
 	const char *statement;
 	const char *columns;
-	List	   *from;			/* nodes, which other servers with the same tables may have others
-								 * of */
+	List	   *from;			/* nodes, which may differ for other servers with the same tables */
 	List	   *to;
 	int			number;
 	int			readers;
@@ -254,7 +256,7 @@ typedef struct ReadableExchange
 	char	   *described;		/* for one reader */
 } ReadableExchange;
 
-/* The same rows that move in the same way; NULL: none do yet. */
+/* The same rows that move in the same way; NULL if this is the first. */
 static ReadableExchange *
 find_readable(const List *readable, const ReadableExchange *wanted)
 {
@@ -423,7 +425,7 @@ rf_add_exchange(BuildContext *cxt, RfRelInfo *move)
 							   list_make2(makeString(table->item), makeString(quoted)));
 }
 
-/* A node that runs it does not receive rows, so it has none of these items either. */
+/* A node that runs it does not receive rows, so it does not have these items either. */
 char *
 rf_sending_statement(List *leaving)
 {
@@ -437,7 +439,7 @@ rf_sending_statement(List *leaving)
 	return buf.data;
 }
 
-/* An empty query stands for one that other nodes run. Each has its own quotes. */
+/* An empty query stands for a query that other nodes run. Each has its own quotes. */
 char *
 rf_computing_statement(const char *sql, List *leaving)
 {

@@ -3,10 +3,11 @@
  * 		FROM items that replace several tables and compute columns: calls of rdma.exchange(), and
  * 		sub-selects.
  *
- * An expression below an outer join does not have the value of the equal one above it: the join
- * turns it to NULL, whatever it makes of NULLs. So expressions are never matched with the columns
- * of an item by their structure. Besides plain columns, which mean the same everywhere, only two
- * kinds of columns are used, and both are identified by the place where they were computed:
+ * An expression below an outer join does not have the value of the equal expression above it: the
+ * join turns it to NULL, for any value that it has for NULLs. So expressions are never matched with
+ * the columns of an item by their structure. Besides plain columns, which mean the same everywhere,
+ * only two kinds of columns are used, and both are identified by the place where they were
+ * computed:
  *
  * - Placeholders. The planner makes one for an expression of a subquery below an outer join that is
  *   used above it. It has a number, and ph_eval_at lists the relations over which it is computed.
@@ -71,7 +72,7 @@ placeholders_of(PlannerInfo *root, RfRelInfo *info)
 	return result;
 }
 
-/* Does the join add rows in which all columns of this side are NULL? */
+/* Returns true if the join adds rows in which all columns of this side are NULL. */
 static bool
 is_nullable(RfRelInfo *join, RfRelInfo *side)
 {
@@ -79,7 +80,9 @@ is_nullable(RfRelInfo *join, RfRelInfo *side)
 		(join->jointype == JOIN_RIGHT && side == join->outer);
 }
 
-/* Would the statement compute it outside all items?  relids: where it is evaluated. */
+/*
+ * Returns true if the statement would compute it outside all items. relids: where it is evaluated.
+ */
 static bool
 is_computed_outside(RfRelInfo *info, Relids relids)
 {
@@ -92,7 +95,7 @@ is_computed_outside(RfRelInfo *info, Relids relids)
 	return true;
 }
 
-/* Must this side of an outer join be a sub-select? */
+/* Returns true if this side of an outer join must be a sub-select. */
 static bool
 is_subselect(PlannerInfo *root, RfRelInfo *join, RfRelInfo *side)
 {
@@ -194,8 +197,8 @@ add_subselect(BuildContext *cxt, RfRelInfo *info)
 }
 
 /*
- * "unnest($1, $2) l3(c1, c2)". The data node is told the types of the parameters, and so knows
- * those of the columns.
+ * "unnest($1, $2) l3(c1, c2)". The data node is told the types of the parameters, and so knows the
+ * columns' types.
  */
 static void
 add_local_rows(BuildContext *cxt, RfRelInfo *info)
@@ -259,8 +262,8 @@ rf_add_items(BuildContext *cxt, RfRelInfo *info)
 
 	/*
 	 * While a node waits for the rows of an exchange it stores rows of exchanges with lower
-	 * numbers. Compute nodes first wait for the rows of their hash table: the smaller side. What
-	 * another exchange is filtered by comes before that.
+	 * numbers. Compute nodes first wait for the rows of their hash table: the smaller side. An
+	 * exchange that filters another exchange comes before that.
 	 */
 	inner_first = info->fragment != NULL && info->fragment->computed &&
 		info->inner->retrieved_rows * info->inner->width <

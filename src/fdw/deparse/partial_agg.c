@@ -41,7 +41,7 @@ result_is_state(Oid aggfnoid, Oid *deserialfn)
 	return result;
 }
 
-/* Is it min() or max(), or like them? */
+/* Returns true for min() or max(), or aggregates like them. */
 static bool
 has_sort_operator(Oid aggfnoid)
 {
@@ -71,7 +71,7 @@ user_of(PlannerInfo *root, RfRelInfo *info)
 	elog(ERROR, "an aggregate over no foreign table");
 }
 
-/* Is the data node of our major version?  Needs a user mapping. */
+/* Returns true if the data node has our major version. Needs a user mapping. */
 static bool
 version_is_ours(Oid userid, Oid serverid)
 {
@@ -128,8 +128,8 @@ rf_partial_agg_is_shippable(PlannerInfo *root, RfRelInfo *info, Aggref *agg)
 /*
  * The columns may have other types on the node, whose aggregates have other states and other
  * orders. The node's parser drops a cast to the type that they have. min() and max() of numbers
- * need none: all types of numbers have one order, and a node finds them by an index on a column of
- * its type.
+ * need no cast: all types of numbers have one order, and a node finds them by an index on a column
+ * of its type.
  */
 static void
 cast_arguments(Aggref *agg)

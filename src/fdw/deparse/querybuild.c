@@ -31,7 +31,7 @@ static void append_from(StringInfo buf, BuildContext *cxt, RfRelInfo *info, bool
 
 /*
  * A whole row of a table: one value of a type that the data node does not know, NULL where an outer
- * join found no row. Moved rows are those that UPDATE writes, which an outer join never
+ * join found no row. Moved rows are rows that UPDATE writes, which an outer join never
  * null-extends.
  */
 static char *
@@ -76,7 +76,7 @@ print_column(Node *expr, BuildContext *cxt, RfRelInfo *info)
 		bms_is_member(((Var *) expr)->varno, info->hidden_relids);
 	TableRef   *item = IsA(expr, Var) ? rf_item_of(cxt, ((Var *) expr)->varno) : NULL;
 
-	/* the result of a FROM item is a column, whatever it was inside, except inside EXISTS */
+	/* the result of a FROM item is a column, regardless of its inside, except inside EXISTS */
 	if (item != NULL && rf_item_column(item, (Expr *) expr) != 0 &&
 		!bms_is_subset(item->derived->rel->relids, info->hidden_relids))
 		return rf_print_in_statement(expr, cxt);
@@ -86,9 +86,9 @@ print_column(Node *expr, BuildContext *cxt, RfRelInfo *info)
 }
 
 /*
- * What INSERT assigns to a column. Its type is that of the column here, to which the column there
- * converts again: without a word of ours, as an explicit cast would cut off what is too long. But
- * what a number or a time is rounded to is not left to it.
+ * The value that INSERT assigns to a column. Its type is the local column's, to which the remote
+ * column converts again: without a cast of ours, as an explicit cast would cut off too long values.
+ * But the rounding of numbers and times is not left to it.
  */
 static void
 append_assigned(StringInfo buf, BuildContext *cxt, RfRelInfo *info, Node *value)
@@ -206,7 +206,7 @@ append_table(StringInfo buf, BuildContext *cxt, RfRelInfo *info, bool closed, Li
 	*conds = list_concat(*conds, own);
 }
 
-/* Does its FROM item have more than one table?  Tables in EXISTS are not in FROM. */
+/* Returns true if its FROM item has more than one table. Tables in EXISTS are not in FROM. */
 static bool
 is_join_item(BuildContext *cxt, RfRelInfo *info)
 {
@@ -234,7 +234,7 @@ exists_condition(RfRelInfo *info, const char *inner, List *conds)
  * Two sides of a join in FROM. Conditions of a side that must hold before the join go to WHERE if
  * the join cannot add rows that fail them (inner join, outer side of a left join), to ON for the
  * nullable side, and inside a side of a full join, where both of the former would be wrong. A semi
- * or anti join's inner side goes into EXISTS, which is a condition like others.
+ * or anti join's inner side goes into EXISTS, which is an ordinary condition.
  */
 static void
 append_join(StringInfo buf, BuildContext *cxt, RfRelInfo *info, bool closed, List **conds)
@@ -312,7 +312,8 @@ append_join(StringInfo buf, BuildContext *cxt, RfRelInfo *info, bool closed, Lis
 
 /*
  * Appends the FROM item of a base or join relation, and to *conds the conditions on its rows that
- * the item does not contain. closed: there must be none; see rf_can_close() in join.c.
+ * the item does not contain. closed: there must be no such conditions; see rf_can_close() in
+ * join.c.
  */
 static void
 append_from(StringInfo buf, BuildContext *cxt, RfRelInfo *info, bool closed, List **conds)
@@ -429,7 +430,7 @@ place_among(List *columns, Node *expr)
 
 /*
  * ORDER BY reads a bare name as a column of the SELECT list, where an expression may have the name
- * of its function: could a column of the table be misread so?
+ * of its function: returns true if a column of the table could be misread so.
  */
 static bool
 names_may_clash(List *columns)
@@ -565,7 +566,7 @@ has_subselects(BuildContext *cxt, RfRelInfo *info, List *columns, List *conditio
 		(info->scan != NULL && contain_subplans((Node *) cxt->root->processed_tlist));
 }
 
-/* Does the query sort by a column of the table that is not in the SELECT list? */
+/* Returns true if the query sorts by a column of the table that is not in the SELECT list. */
 static bool
 sorts_by_others(List *columns, List *sorted)
 {
@@ -579,7 +580,7 @@ sorts_by_others(List *columns, List *sorted)
 	return false;
 }
 
-/* Set operations: the columns are those of the operation, which have no names of their own. */
+/* Set operations: the columns belong to the operation, and have no names of their own. */
 static void
 append_set_operation(StringInfo buf, BuildContext *cxt, RfRelInfo *info, List *pathkeys, bool limit)
 {
@@ -819,11 +820,11 @@ append_item(StringInfo buf, BuildContext *cxt, RfRelInfo *rel, const char *words
 }
 
 /*
- * Removes the target from the join: its conditions and those that join it with the rest go to
+ * Removes the target from the join: its conditions and its join conditions with the rest go to
  * *conds, the rest to buf, which stays empty if only EXISTS remains. False: it cannot be removed.
  *
- * A relation outer-joined to the target and others may be outer-joined to the others alone, if its
- * join conditions do not refer to the target.
+ * A relation outer-joined to the target and further relations may be outer-joined to these alone,
+ * if its join conditions do not refer to the target.
  */
 static bool
 take_target(StringInfo buf, BuildContext *cxt, RfRelInfo *info, Index target, List **conds)
@@ -924,8 +925,8 @@ rf_build_join_modify(PlannerInfo *root, RelOptInfo *joinrel, Index target, List 
 }
 
 /*
- * What exchanges run is a literal in the statement around them, which so knows neither a parameter
- * that is used only there, nor its type. A query that nothing reads names them.
+ * The queries of exchanges are literals in the statement around them, which so knows neither a
+ * parameter that is used only there, nor its type. A query that nothing reads names them.
  */
 static char *
 declare_parameters(BuildContext *cxt)

@@ -1,9 +1,9 @@
 /*
  * querybuild.h
  * 		Shared by the files that write the text of a remote statement: querybuild.c,
- * 		querybuild_expr.c, from_items.c for items that are tables to the rest of it,
- * 		exchange_text.c for rows that move between data nodes, and batch_statement.c for one that
- * 		runs for many values.
+ * 		querybuild_expr.c, from_items.c for items that are tables to the rest of it, exchange_text.c
+ * 		for rows that move between data nodes, and batch_statement.c for a statement that runs for
+ * 		many values.
  */
 #ifndef RDMA_FDW_QUERYBUILD_H
 #define RDMA_FDW_QUERYBUILD_H
@@ -22,8 +22,8 @@
 typedef struct TableRef
 {
 	Index		relid;			/* its range table index in the query; 0: an item */
-	PlannerInfo *root;			/* the query or sub-select; NULL: an item of one that was printed
-								 * before */
+	PlannerInfo *root;			/* the query or sub-select; NULL for an item of a table that was
+								 * printed before */
 	Oid			foreigntableid; /* InvalidOid: columns are named c1, c2, ... */
 	char	   *name;			/* in the statement */
 	List	   *colnames;		/* remote column names so far, String */
@@ -62,15 +62,15 @@ typedef struct BuildContext
 	List	   *keys;			/* a condition on keys above the joins in FROM */
 	List	   *subselects;		/* texts of those in the expression that is being printed */
 	List	   *tables;			/* TableRefs; the made-up range table */
-	List	   *exchanges;		/* RF_NODES_EXCHANGES so far, those inside of others first */
-	List	   *readable;		/* those that other places of the statement may read, too: see
+	List	   *exchanges;		/* RF_NODES_EXCHANGES so far, inner exchanges first */
+	List	   *readable;		/* exchanges that other places of the statement may read, too: see
 								 * exchange_text.c */
 	List	   *moves;			/* the moved rows of all of them, of all contexts, TableRefs */
 	List	   *leaving;		/* those to compute nodes: FROM item and quoted query, Strings */
 	List	   *params;			/* expressions whose values become $1, $2, ... */
 	List	   *param_types;
-	Bitmapset  *assigned_params;	/* numbers of those without a type here: what they are assigned
-									 * to gives it */
+	Bitmapset  *assigned_params;	/* numbers of parameters without a type here: the column that
+									 * they are assigned to gives it */
 } BuildContext;
 
 /*
@@ -80,8 +80,8 @@ typedef struct BuildContext
 extern char *rf_print_in_statement(Node *expr, BuildContext *cxt);
 
 /*
- * Prints what UPDATE assigns to a column. A value from here alone becomes a parameter without a
- * type: the data node's column, which may be an enum that is text here, gives it its own.
+ * Prints the value that UPDATE assigns to a column. A value from here alone becomes a parameter
+ * without a type: the data node's column, which may be an enum that is text here, gives it its own.
  */
 extern char *rf_print_assigned(Node *expr, BuildContext *cxt);
 
@@ -103,7 +103,7 @@ extern List *rf_statement_columns(PlannerInfo *root, RelOptInfo *rel, List **ret
 
 /*
  * from_items.c: adds all items that the statement reads to its tables, before any reference to
- * their columns is printed; the text of one of them in FROM, or NULL; the one that supplies the
+ * their columns is printed; the text of one of them in FROM, or NULL; the item that supplies the
  * columns of a relation, or NULL; and the number of a column of an item, 0 if the item lacks it
  */
 extern void rf_add_items(BuildContext *cxt, RfRelInfo *info);

@@ -112,7 +112,7 @@ table_number(BuildContext *cxt, TableRef *wanted)
 		if (lfirst(lc) == wanted)
 			return foreach_current_index(lc) + 1;
 	}
-	elog(ERROR, "table %s is not among those of its statement", wanted->name);
+	elog(ERROR, "table %s is not among the tables of its statement", wanted->name);
 }
 
 /*
@@ -278,8 +278,7 @@ subselect_mark(BuildContext *cxt, Node *subplan, char *text)
 }
 
 /*
- * A value that is not known there: a parameter, or a column of those that the statement gets many
- * values of.
+ * A value that is not known there: a parameter, or a column that the statement gets many values of.
  */
 static Node *
 value_from_here(BuildContext *cxt, Node *node)
@@ -390,8 +389,8 @@ outer_argument(Param *param, BuildContext **cxt)
 }
 
 /*
- * Is it a plain column of a table, possibly of the query around? Also of type varchar, which a
- * comparison relabels as text.
+ * Returns true for a plain column of a table, possibly of the query around. Also of type varchar,
+ * which a comparison relabels as text.
  */
 static bool
 is_bare_column(Node *node, BuildContext *cxt)
@@ -406,7 +405,10 @@ is_bare_column(Node *node, BuildContext *cxt)
 	return IsA(node, Var) && bms_is_member(((Var *) node)->varno, cxt->relids);
 }
 
-/* Would the parser resolve this operator between a value of this type and a bare literal? */
+/*
+ * Returns true if the parser would resolve this operator between a value of this type and a bare
+ * literal.
+ */
 static bool
 is_understood(Oid opno, Oid left, Oid right)
 {
@@ -479,7 +481,7 @@ open_literals(List *args, Oid opno, bool any_element, BuildContext *cxt)
 	return place == 0 ? list_make2(bare, column) : list_make2(column, bare);
 }
 
-/* Does it have columns of local rows, whose types there are those here? */
+/* Returns true if it has columns of local rows, whose remote types equal the local types. */
 static bool
 reads_local_rows(Node *node, BuildContext *cxt)
 {
@@ -501,7 +503,7 @@ reads_local_rows(Node *node, BuildContext *cxt)
 
 /*
  * A column that is text here may be an enum or of another type there, which has no operator with
- * text: beside local rows it is compared as what it is here.
+ * text: beside local rows it is compared as its local type.
  */
 static List *
 cast_beside_local_rows(List *args, BuildContext *cxt)
@@ -740,8 +742,8 @@ append_literal(StringInfo buf, const char *text)
 
 /*
  * The deparser's output, with literals that any session reads alike and the texts of sub-selects in
- * place of their marks. A mark is "$" and a number above those of parameters, outside quotes; there
- * are no comments and no dollar quotes. A quote inside quotes is doubled.
+ * place of their marks. A mark is "$" and a number above all parameters, outside quotes; there are
+ * no comments and no dollar quotes. A quote inside quotes is doubled.
  */
 static char *
 finish_text(const char *text, List *subselects)

@@ -5,15 +5,15 @@
  * Yes, if every type, function and operator in it is built in (or belongs to an extension that the
  * server's "extensions" option lists), if nothing in it is volatile or stable, if its collations
  * come from columns of the foreign table, and if the deparser can print each node. A node kind that
- * is not listed here is refused: the deparser prints some nodes wrongly and crashes on others. A
+ * is not listed here is refused: the deparser prints some nodes wrongly and crashes on more. A
  * stable part without columns is computed here and sent as a parameter.
  *
- * Collations. The two nodes may have different default collations and different named ones. Only
- * the collation of a foreign column is the same by definition: the data node uses its own column's.
- * So a collation-sensitive operation is shipped only if its input collation comes from a column of
- * the foreign table, or by an explicit COLLATE "C" or "POSIX", which are the same everywhere. Each
- * subexpression has one of three states: its result has no relevant collation (or just the default
- * one), one that both nodes know, or one from elsewhere.
+ * Collations. The two nodes may have different default collations and different named collations.
+ * Only the collation of a foreign column is the same by definition: the data node uses its own
+ * column's. So a collation-sensitive operation is shipped only if its input collation comes from a
+ * column of the foreign table, or by an explicit COLLATE "C" or "POSIX", which are the same
+ * everywhere. Each subexpression has one of three states: its result has no relevant collation (or
+ * just the default one), a collation that both nodes know, or one from elsewhere.
  */
 #include "postgres.h"
 
@@ -55,7 +55,7 @@ typedef struct CollationState
 typedef struct WalkContext
 {
 	PlannerInfo *root;
-	Relids		relids;			/* the data node has their columns; others are parameters */
+	Relids		relids;			/* the data node has their columns; other columns are parameters */
 	RfRelInfo  *info;
 	bool		in_case_test;	/* CaseTestExpr is legal here */
 } WalkContext;
@@ -67,7 +67,7 @@ static bool walk_aggregate(Aggref *agg, WalkContext *cxt, CollationState *inner)
 static bool walk_window(WindowFunc *func, WalkContext *cxt, CollationState *inner);
 static bool walk_subplan(SubPlan *subplan, WalkContext *cxt);
 
-/* Merges the state of one child into that of its siblings. */
+/* Merges the state of one child into its siblings' state. */
 static void
 merge_collation(CollationState *into, const CollationState *child)
 {
@@ -146,7 +146,8 @@ ignores_collation(Oid funcid)
 }
 
 /*
- * May a function with this input collation be shipped, given the origin of its inputs' collations?
+ * Returns true if a function with this input collation may be shipped, given the origin of its
+ * inputs' collations.
  */
 static bool
 input_collation_ok(Oid inputcollid, Oid funcid, const CollationState *inner)
@@ -568,8 +569,8 @@ walk_conversion(Node *node, WalkContext *cxt, CollationState *result)
 }
 
 /*
- * Returns whether the expression is shippable, whatever the type of its result; if so *result has
- * the origin of its collation.
+ * Returns whether the expression is shippable, for any type of its result; if so *result has the
+ * origin of its collation.
  */
 static bool
 walk_node(Node *node, WalkContext *cxt, CollationState *result)
@@ -675,7 +676,7 @@ is_default_ordering(Oid sortop, Oid type)
 	return OidIsValid(sortop) && (sortop == entry->lt_opr || sortop == entry->gt_opr);
 }
 
-/* Sorting by text depends on the collation, even if none was mentioned. */
+/* Sorting by text depends on the collation, even if no collation was mentioned. */
 static bool
 walk_sort_key(Node *expr, Oid sortop, WalkContext *cxt)
 {
@@ -750,6 +751,10 @@ walk_aggregate(Aggref *agg, WalkContext *cxt, CollationState *inner)
 	return input_collation_ok(agg->inputcollid, agg->aggfnoid, inner);
 }
 
+/*
+ * Returns true if the data node can evaluate this window function: function, arguments, filter, and
+ * the window's clauses including the functions of its frame.
+ */
 static bool
 walk_window(WindowFunc *func, WalkContext *cxt, CollationState *inner)
 {
@@ -800,6 +805,10 @@ rf_is_explicit_collation(Node *node)
 		 exprCollation((Node *) ((RelabelType *) node)->arg) != collation);
 }
 
+/*
+ * Returns true if the expression depends on a row, and so is no value that is the same for the
+ * whole query.
+ */
 static bool
 contains_columns(Node *node, void *unused)
 {

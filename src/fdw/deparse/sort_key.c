@@ -12,7 +12,7 @@
 
 #include "deparse.h"
 
-/* Are all its parts among these columns? */
+/* Returns true if all its parts are among these columns. */
 static bool
 are_columns(Expr *expr, List *tlist)
 {
@@ -50,7 +50,7 @@ selects_have_columns(RfRelInfo *info, List *vars)
 	return true;
 }
 
-/* Can the statement of a relation sort by this at its level? */
+/* Returns true if the statement of a relation can sort by this at its level. */
 static bool
 has_columns(RfRelInfo *info, Expr *expr, bool reads_items)
 {
@@ -61,7 +61,10 @@ has_columns(RfRelInfo *info, Expr *expr, bool reads_items)
 													  PVC_RECURSE_PLACEHOLDERS));
 }
 
-/* Does the data node's order by this equal ours by a member of a class with this collation? */
+/*
+ * Returns true if the data node's order by this equals ours by a member of a class with this
+ * collation.
+ */
 static bool
 sorts_alike(PlannerInfo *root, RelOptInfo *rel, Expr *expr, Oid collation, Oid sortop)
 {
@@ -85,7 +88,7 @@ bare_member(PlannerInfo *root, RelOptInfo *rel, Expr *expr, Oid collation, Oid s
 /*
  * The expression for a member in the SELECT of an upper relation: its column, possibly with
  * relabellings, or the member itself if the column sorts differently; the latter is impossible with
- * DISTINCT and set operations, whose keys are columns. NULL: there is none.
+ * DISTINCT and set operations, whose keys are columns. Returns NULL if there is no such expression.
  */
 static Expr *
 selected_member(PlannerInfo *root, RelOptInfo *rel, Expr *member, Oid collation, Oid sortop)
@@ -144,7 +147,7 @@ rf_sort_key(PlannerInfo *root, RelOptInfo *rel, PathKey *pathkey, RfSortKey *key
 			/*
 			 * A branch of UNION ALL may have a constant as a column. Its rows are then in that
 			 * order anyway; printed, an integer would be the number of a column. The relation that
-			 * scans a SELECT is not the one that the SELECT replaces.
+			 * scans a SELECT is not the relation that the SELECT replaces.
 			 */
 			if (em->em_is_child && IS_SIMPLE_REL(info->rel) &&
 				bms_is_empty(pull_varnos(root, (Node *) em->em_expr)))

@@ -27,7 +27,7 @@ rf_bare_clauses(List *clauses)
 }
 
 /*
- * The statement whose names are also those of this one, which is no join; or the statement itself.
+ * The statement whose names this one, which is no join, uses; or the statement itself.
  */
 static const RfRelInfo *
 named_as(const RfRelInfo *info)
@@ -47,6 +47,7 @@ rf_relation_names(const RfRelInfo *info)
 	return psprintf("%s, %s", rf_relation_names(info->outer), rf_relation_names(info->inner));
 }
 
+/* The join's name in EXPLAIN. */
 static const char *
 join_name(JoinType jointype)
 {
@@ -112,8 +113,8 @@ rf_stand_in(RfRelInfo *info, Var *hidden)
 }
 
 /*
- * Can the FROM item of this relation contain all of its conditions? See append_join() in
- * querybuild.c. Otherwise it has to be a sub-select.
+ * Returns true if the FROM item of this relation can contain all of its conditions. See
+ * append_join() in querybuild.c. Otherwise it has to be a sub-select.
  */
 bool
 rf_can_close(RfRelInfo *info)

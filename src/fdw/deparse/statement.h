@@ -49,7 +49,7 @@ typedef enum RfAnswer
  */
 typedef struct RfSelect
 {
-	/* a set operation; left is NULL in others */
+	/* a set operation; otherwise left is NULL */
 	SetOperation op;
 	bool		all;
 	bool		computed;		/* by the server's compute nodes */
@@ -83,8 +83,8 @@ typedef struct RfRelInfo
 	ForeignServer *server;
 	List	   *nodes;			/* OidList: its data nodes; NIL: an ordinary server */
 	List	   *members;		/* OidList: these, then the compute nodes that are not among them */
-	List	   *compute;		/* IntList: places of the compute nodes among the members; NIL:
-								 * none */
+	List	   *compute;		/* IntList: places of the compute nodes among the members; NIL
+								 * without compute nodes */
 	RfDistribution *distribution;	/* of base relations of such a server, else NULL */
 	UserMapping *user;			/* only with use_remote_estimate, else NULL */
 	List	   *indexes;		/* base relations: RfIndex, found by ANALYZE on the data node */
@@ -114,7 +114,7 @@ typedef struct RfRelInfo
 	/*
 	 * A partitioned table with partitions on several servers, or a table that some of the nodes
 	 * have, see nodes_partitions.c and nodes_common.c: for each node the SELECT of its part, NULL
-	 * if it has none; one of them is "select". NIL: all have the same SELECT.
+	 * if it has no part; one of them is "select". NIL: all have the same SELECT.
 	 */
 	List	   *parts;
 
@@ -140,7 +140,7 @@ typedef struct RfRelInfo
 
 	/*
 	 * columns of the remote SELECT as TargetEntries; for base relations only if a SELECT replaces
-	 * them. Junk ones are not fetched.
+	 * them. Junk columns are not fetched.
 	 */
 	List	   *tlist;
 
@@ -201,17 +201,23 @@ extern List *rf_bare_clauses(List *clauses);
  */
 extern Expr *rf_stand_in(RfRelInfo *info, Var *hidden);
 
-/* Is it the relation of set operations? */
+/* Returns true for the relation of set operations. */
 static inline bool
 rf_is_set_operation(RfRelInfo *info)
 {
 	return info->select != NULL && info->rel->reloptkind == RELOPT_UPPER_REL;
 }
 
-/* Does its FROM contain a SELECT, at any level?  Those refer to nothing outside themselves. */
+/*
+ * Returns true if its FROM contains a SELECT, at any level. Those refer to nothing outside
+ * themselves.
+ */
 extern bool rf_reads_select(RfRelInfo *info);
 
-/* Does it read something of which each node has a part of its own, so that the texts differ? */
+/*
+ * Returns true if it reads something of which each node has a part of its own, so that the texts
+ * differ.
+ */
 extern bool rf_differs_by_node(RfRelInfo *info);
 
 /* All alternative statements of one relation, and the last pair of sides of a join. */
@@ -280,18 +286,18 @@ rf_largest_share(const RfRelInfo *info)
 	return Max(info->fragment->largest_part, 1.0 / rf_node_count(info));
 }
 
-/* The fraction of all rows on the node with most of them, which all others wait for. */
+/* The fraction of all rows on the node with most of them, for which all nodes wait. */
 extern double rf_node_share(const RfRelInfo *info);
 
-/* Is it a relation, of those that the statement reads, whose rows go with it? */
+/* Returns true for a relation that the statement reads and whose rows go with it. */
 extern bool rf_is_local(PlannerInfo *root, Index relid);
 
-/* Can the FROM item contain all conditions? */
+/* Returns true if the FROM item can contain all conditions. */
 extern bool rf_can_close(RfRelInfo *info);
 
 /*
- * Are the rows of this move where they would go? Then an exchange only looks at their keys: it can
- * have the other side's rows filtered.
+ * Returns true if the rows of this move are already where they would go. Then an exchange only
+ * looks at their keys: it can have the other side's rows filtered.
  */
 extern bool rf_moves_in_place(const RfRelInfo *move);
 

@@ -140,7 +140,7 @@ typedef struct RowValues
 
 static bool values_need_row(RfRelInfo *sub, RowValues *cxt);
 
-/* Is a part of it computed here, and from the row? */
+/* Returns true if a part of it is computed here, and from the row. */
 static bool
 computes_from_row(Node *node, RowValues *cxt)
 {
@@ -188,9 +188,10 @@ reads_any_param(Node *node, void *context)
 }
 
 /*
- * Is there an aggregate whose arguments all come from outside? Printed, these are columns of the
- * outer query, and an aggregate belongs to the query of its columns: that query's rows would be
- * aggregated. The parser makes no such aggregate, but pulling up a sub-select in FROM does.
+ * Returns true if there is an aggregate whose arguments all come from outside. Printed, these are
+ * columns of the outer query, and an aggregate belongs to the query of its columns: that query's
+ * rows would be aggregated. The parser makes no such aggregate, but pulling up a sub-select in FROM
+ * does.
  */
 static bool
 aggregates_outside(Node *node, void *context)

@@ -6,12 +6,12 @@
  * The scan below has a statement that takes arrays of values. When a value is asked for of which no
  * rows are known, the statement gets it and all other values that are expected (lookahead.c), and
  * the rows of each are kept, so that a value that comes again needs no statement either. A value
- * alone, with no others expected, is asked for as a scan would: its rows are handed on as they
- * come, and are kept only if they are few and all of them were read.
+ * alone, when no further values are expected, is asked for as a scan would: its rows are handed on
+ * as they come, and are kept only if they are few and all of them were read.
  *
  * Values are the same if their bytes are, so an equal one with other bytes is looked up again. They
  * and their rows live in memory contexts that are emptied as a whole: both before rows are read
- * ahead, when they have become larger than half of work_mem, that of the rows also before a batch,
+ * ahead, when they have become larger than half of work_mem, the rows' context also before a batch,
  * and when a batch outgrows work_mem. Then its rows were too many, and fewer values are looked up
  * at once from there on. All state is of one backend and one execution, in which all statements see
  * the same rows.
@@ -43,9 +43,9 @@
 #define ROWS_EXPECTED	20000
 
 /*
- * More of them are only if that has paid: a value takes less time than this, or less than half of
- * what it took in the statement before, with fewer. Otherwise it is not the round trips that take
- * it, and one that is not wanted in the end would be dear.
+ * Asks for more of them only if that has paid: a value takes less time than this, or less than half
+ * of its time in the statement before, with fewer. Otherwise the time is not spent in round trips,
+ * and a value that is not wanted in the end would be expensive.
  */
 #define CHEAP_VALUE_MS	0.1
 #define FEW_VALUES		8
@@ -104,7 +104,7 @@ struct RfLookup
 	MemoryContextCallback gone;
 	int			number;
 	ForeignScanState *scan;
-	List	   *params;			/* ExprStates; others of the scan may follow them */
+	List	   *params;			/* ExprStates; further parameters of the scan may follow them */
 	int			param_count;
 	RfSingleNode *single;		/* which node has the rows for their values; NULL: any may */
 	int			part_count;		/* of the scan */
@@ -119,8 +119,7 @@ struct RfLookup
 	Known	  **expected;
 	int			expected_count;
 	int			expected_space;
-	Known	   *current;		/* whose rows are handed on; NULL: none, ask for the parameters'
-								 * values */
+	Known	   *current;		/* whose rows are handed on; NULL: ask for the parameters' values */
 	int			next;			/* of them */
 	bool		direct;			/* the rows come from the scan */
 	int			most;			/* values at once, as more have found too many rows */
@@ -134,7 +133,7 @@ struct RfLookup
 	double		value_ms;		/* and the time that each took; 0: not known */
 	double		value_ms_before;	/* the same with the last other number of values */
 
-	/* for EXPLAIN and for what to expect */
+	/* for EXPLAIN and for later estimates */
 	uint64		statements;
 	uint64		values;			/* in them */
 	uint64		rows;			/* found for them, as far as all were read */
@@ -142,7 +141,7 @@ struct RfLookup
 	uint64		lookups;
 };
 
-/* Those of all plans that are set up in this backend. */
+/* The lookups of all plans that are set up in this backend. */
 static dlist_head lookups = DLIST_STATIC_INIT(lookups);
 
 /* ---------- values ---------- */
@@ -188,7 +187,7 @@ forget_all(RfLookup *lookup)
 	lookup->current = NULL;
 }
 
-/* Of all values. Those that are expected stay so. */
+/* Frees the rows of all values but keeps the list of expected values. */
 static void
 forget_rows(RfLookup *lookup)
 {
@@ -212,7 +211,7 @@ share_kept(MemoryContext context)
 	return MemoryContextMemAllocated(context, true) / (work_mem * 1024.0);
 }
 
-/* The entry of the values that the parameters have now; a new one if there is none. */
+/* The entry of the values that the parameters have now; a new entry if they are unknown. */
 static Known *
 current_values(RfLookup *lookup)
 {
@@ -302,7 +301,7 @@ rf_lookup_begin(RfLookup *lookup)
 	int			worth = lookup->sent_values < FEW_VALUES || lookup->value_ms < CHEAP_VALUE_MS ||
 		lookup->value_ms * 2 < lookup->value_ms_before ? INT_MAX : lookup->sent_values;
 
-	/* what was and never came is not wanted any more */
+	/* values that were expected and never came are not wanted any more */
 	expect_nothing(lookup);
 	if (share_kept(lookup->kept) + share_kept(lookup->rows_kept) > 0.5)
 		forget_all(lookup);
@@ -328,6 +327,11 @@ query_memory_gone(void *arg)
 	lookup->node.next = NULL;
 }
 
+/*
+ * Sets the lookup up below the executor's tree: the types of the parameters, the node that a key
+ * selects, the sort keys of a merge and the slots of the rows, and makes it known to the Lookahead
+ * above.
+ */
 static void
 begin_lookup(CustomScanState *css, EState *estate, int eflags)
 {
@@ -421,8 +425,9 @@ rescan_lookup(CustomScanState *css)
 /* ---------- statements ---------- */
 
 /*
- * The arrays of those of these values whose rows are on a part, all of them for -1; NULL: there are
- * none. Each is accompanied by its place among all, from 1.
+ * Builds the parameter arrays for the values that belong to a part (-1: all), and an array of their
+ * 1-based positions. Returns NULL if there are no such values. Each is accompanied by its place
+ * among all, from 1.
  */
 static Datum *
 arrays_for(RfLookup *lookup, Known *const *values, int count, int part)
@@ -490,8 +495,7 @@ send(RfLookup *lookup, Known *const *values, int count)
 }
 
 /*
- * The scan's next row, without its place among the values, which goes to *place; NULL: there is
- * none.
+ * The scan's next row, without its place among the values, which goes to *place; NULL at the end.
  */
 static TupleTableSlot *
 receive(RfLookup *lookup, int64 *place)
@@ -603,8 +607,8 @@ sort_rows(RfLookup *lookup, Known *known)
 }
 
 /*
- * All rows of this value and of others that are expected. False: they are too many, and no rows are
- * known any more; fewer values may do.
+ * Asks for all rows of this value and of further values that are expected. False: they are too
+ * many, and no rows are known any more; fewer values may do.
  */
 static bool
 look_up_expected(RfLookup *lookup, Known *wanted)
@@ -615,7 +619,7 @@ look_up_expected(RfLookup *lookup, Known *wanted)
 	TupleTableSlot *row;
 	int64		place;
 
-	/* those of values before have been handed on */
+	/* the rows of earlier values have been handed on */
 	if (share_kept(lookup->rows_kept) > 0.5)
 		forget_rows(lookup);
 	while (expected[at] != wanted)
@@ -652,7 +656,7 @@ look_up_expected(RfLookup *lookup, Known *wanted)
 	return true;
 }
 
-/* Makes the rows of the current values those that are handed on. */
+/* Selects the rows of the current values to be handed on. */
 static void
 find_rows(RfLookup *lookup)
 {
@@ -689,7 +693,7 @@ next_direct(RfLookup *lookup)
 	{
 		lookup->direct = false;
 		note_time(lookup);
-		/* what was not kept has to be asked for again */
+		/* rows that were not kept have to be asked for again */
 		if (known->row_count == lookup->next)
 			all_read(lookup, known, lookup->next);
 		lookup->next = known->row_count;
@@ -701,6 +705,10 @@ next_direct(RfLookup *lookup)
 	return row;
 }
 
+/*
+ * The next row for the current values, as a virtual tuple: from the rows that are kept for them, or
+ * straight from the scan.
+ */
 static TupleTableSlot *
 exec_lookup(CustomScanState *css)
 {

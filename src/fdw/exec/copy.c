@@ -18,7 +18,7 @@
 /* Per load: with more changes than this, the older half of them is dropped. */
 #define MAX_RUNS	(1 << 20)
 
-/* From this row on, each row came from the line after that of the row before. */
+/* From this row on, each row came from the line behind the previous row's. */
 typedef struct LineRun
 {
 	uint64		row;			/* from 1 */
@@ -98,6 +98,10 @@ find_copy(void)
 	return NULL;
 }
 
+/*
+ * Notes that from this row on rows came from this line on. Beyond MAX_RUNS the older half is
+ * forgotten; errors are about late rows.
+ */
 static void
 add_run(RfCopyLines *lines, uint64 row, uint64 line)
 {

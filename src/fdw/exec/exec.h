@@ -59,8 +59,8 @@ extern void rf_copy_error_context(void *lines);
 
 /*
  * The statement is about to write on nodes: scans that were not started yet, of cursors and
- * statements around it as well, see what was there before. Other parts of it that write do so, too.
- * (scan_start.c)
+ * statements around it as well, see the rows that were there before. Other parts of it that write
+ * do so, too. (scan_start.c)
  */
 extern void rf_scan_before_write(EState *estate);
 
@@ -84,9 +84,9 @@ extern void rf_finish_loads(EState *estate);
 extern RfOpenStatements rf_scan_open_statements(void);
 
 /*
- * A statement is about to use a foreign table (InvalidOid: those that it names): the records of the
- * servers bind its sessions (rf_placement_use). Tables of several servers may be in one scan, so
- * that of the scan is not enough.
+ * A statement is about to use a foreign table (InvalidOid: the tables that it names): the records
+ * of the servers bind its sessions (rf_placement_use). Tables of several servers may be in one
+ * scan, so the scan's server is not enough.
  */
 extern void rf_use_servers(EState *estate, Oid relid);
 

@@ -37,7 +37,7 @@ windows_as_calls(Node *node, void *context)
  * Changes columns that EXPLAIN could not print as the planner left them.
  *
  * EXPLAIN of 18 prints the window of a window function by the name that a WindowAgg above it has,
- * and fails when there is none, as when the data node computes the function. After planning the
+ * and fails without a WindowAgg, as when the data node computes the function. After planning the
  * list of columns serves only to describe rows and for EXPLAIN, which reads it from the plan, also
  * for the nodes above. So the plan shows such a column as a plain call; Remote SQL has the window.
  * The columns of set operations belong to no relation, and EXPLAIN cannot print those: it gets the
@@ -82,6 +82,10 @@ rf_explain_prepare(ForeignScan *scan)
 #endif
 }
 
+/*
+ * EXPLAIN of a scan: its relations, nodes and statement; with ANALYZE and VERBOSE the counters of
+ * its streams.
+ */
 void
 rdmaExplainForeignScan(ForeignScanState *node, ExplainState *es)
 {

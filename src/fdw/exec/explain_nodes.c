@@ -98,6 +98,10 @@ explain_on_node(ForeignScanState *node, int part, ExplainState *es)
 	}
 }
 
+/*
+ * Prints the plan's exchanges in the order of their numbers: how rows move, and how many are
+ * expected.
+ */
 void
 rf_explain_exchanges(List *exchanges, ExplainState *es)
 {
@@ -135,7 +139,7 @@ rf_explain_exchanges(List *exchanges, ExplainState *es)
 }
 
 /*
- * The nodes' names: those that run, or those that may run in a pruned scan; and the compute nodes.
+ * The nodes' names: the nodes that run, or that may run in a pruned scan; and the compute nodes.
  */
 void
 rf_explain_nodes_plan(ForeignScanState *node, ExplainState *es)
@@ -181,6 +185,10 @@ rf_explain_nodes_sql(ForeignScanState *node, ExplainState *es)
 	return count > 0;
 }
 
+/*
+ * Prints the counters of one exchange: a line or group per node that takes part, and how unevenly
+ * rows are spread over the consumers.
+ */
 static void
 explain_exchange(RfScanState *state, int number, ExplainState *es)
 {
@@ -328,6 +336,7 @@ rf_explain_nodes_counters(RfScanState *state, ExplainState *es)
 		ExplainCloseGroup("Exchange Counters", "Exchange Counters", false, es);
 }
 
+/* With rdma_fdw.explain_nodes, adds each node's own plan of the statement. */
 void
 rf_explain_nodes_plans(ForeignScanState *node, ExplainState *es)
 {

@@ -1,7 +1,7 @@
 /*
  * key_join.c
- *		Running a key join (plan/key_join_plan.c): batches of driving rows, whose keys a foreign
- *		scan asks its data node for, and what comes is matched with them here.
+ * 	Running a key join (plan/key_join_plan.c): batches of driving rows, whose keys a foreign scan
+ * 	asks its data node for, and the received rows are matched with them here.
  *
  * A batch lies in a hash table by key. It grows from batch to batch, up to as many keys as may be
  * sent at once, and so the first rows come early. Where batches cost more than was planned, or
@@ -10,8 +10,8 @@
  * hash_mem allows, and from the second of these on the table's rows are read from where they were
  * stored.
  *
- * Another batch is another statement on the data node. It sees what this transaction has written
- * there since the one before, which rows of this query must not show. So there is only one
+ * Another batch is another statement on the data node. It sees the rows that this transaction has
+ * written there since the previous statement, which this query must not show. So there is only one
  * statement wherever something could write between two: where the query writes or locks rows, calls
  * functions that are not built in, or hands out its rows in portions.
  *
@@ -111,7 +111,7 @@ typedef struct KeyJoinState
 	KeyJoinPhase phase;
 	bool		driver_ended;
 	bool		may_repeat;		/* there may be another statement */
-	bool		all_rows;		/* those of the table are read instead of those of the keys */
+	bool		all_rows;		/* all rows of the table are read, not only rows with the keys */
 	bool		asked;			/* the scan was used before */
 	TupleTableSlot *table_row;	/* the scan's, that is being matched */
 	KeyRow	   *candidate;		/* next driving row for it */
@@ -187,6 +187,10 @@ end_key_join(CustomScanState *css)
 		ExecEndNode((PlanState *) lfirst(lc));
 }
 
+/*
+ * Starts again with reading driving rows; the table's scan starts again when the first keys are
+ * there.
+ */
 static void
 rescan_key_join(CustomScanState *css)
 {
@@ -290,6 +294,7 @@ find_key(KeyJoinState *join, uint32 hash, FmgrInfo *equal, Datum value)
 	}
 }
 
+/* Doubles the table of keys. */
 static void
 double_places(KeyJoinState *join)
 {
@@ -312,7 +317,7 @@ double_places(KeyJoinState *join)
 	pfree(old);
 }
 
-/* The key with this value, made if there is none: then the caller adds a row to it at once. */
+/* The key with this value, made if it is missing: then the caller adds a row to it at once. */
 static Key *
 key_of_driver(KeyJoinState *join, Datum value)
 {
@@ -410,8 +415,8 @@ start_batch(KeyJoinState *join)
 }
 
 /*
- * Has the batch as many keys as can be sent? If no other statement may follow, it goes on without
- * them: all rows of the table will be read.
+ * Returns true if the batch has as many keys as can be sent. If no other statement may follow, it
+ * goes on without them: all rows of the table will be read.
  */
 static bool
 keys_are_enough(KeyJoinState *join, int64 rows)
@@ -428,8 +433,9 @@ keys_are_enough(KeyJoinState *join, int64 rows)
 }
 
 /*
- * A reversed join's batch is all that drives it, since another one would give rows of the table
- * again that this one gave. Where the table's conditions are all in the key it has a row per key.
+ * A reversed join's batch contains all driving rows, since a second batch would give rows of the
+ * table again that the first gave. Where the table's conditions are all in the key it has a row per
+ * key.
  */
 static bool
 memory_is_full(KeyJoinState *join, int64 rows)
@@ -441,6 +447,10 @@ memory_is_full(KeyJoinState *join, int64 rows)
 	return true;
 }
 
+/*
+ * Reads driving rows into the batch until it has enough keys or memory is full; each row is filed
+ * under its key.
+ */
 static void
 read_batch(KeyJoinState *join)
 {
@@ -506,7 +516,7 @@ ask(KeyJoinState *join)
 	join->read_all = join->read_all || join->all_rows;
 }
 
-/* What the batch cost decides how the next one is done. */
+/* The cost of the batch decides how the next one is done. */
 static void
 settle_batch(KeyJoinState *join)
 {
@@ -534,7 +544,10 @@ find_partners(KeyJoinState *join)
 	return find_key(join, hash, &join->equal, value)->rows;
 }
 
-/* The table's next row, and in join->candidate what it may join with. False: there are no more. */
+/*
+ * The table's next row, and in join->candidate the entry it may join with. Returns false at the
+ * end.
+ */
 static bool
 next_table_row(KeyJoinState *join)
 {
@@ -557,7 +570,9 @@ next_table_row(KeyJoinState *join)
 
 /* ---------- rows ---------- */
 
-/* Tries the candidates of the table's row; false: none of them gives a row of the join any more. */
+/*
+ * Tries the candidates of the table's row; returns false when they give no further row of the join.
+ */
 static bool
 match_candidates(KeyJoinState *join)
 {
@@ -666,6 +681,7 @@ next_row(KeyJoinState *join)
 	}
 }
 
+/* The next joined row that passes the quals, projected. */
 static TupleTableSlot *
 exec_key_join(CustomScanState *css)
 {
@@ -711,6 +727,7 @@ join_name(KeyJoinState *join)
 	}
 }
 
+/* EXPLAIN: the join's type and conditions; with ANALYZE how many keys went in how many batches. */
 static void
 explain_key_join(CustomScanState *css, List *ancestors, ExplainState *es)
 {

@@ -96,6 +96,10 @@ end_local_rows(CustomScanState *css)
 		ExecEndNode((PlanState *) lfirst(lc));
 }
 
+/*
+ * Reads inputs again only if their parameters changed; rows that are here stay, and so does the
+ * decision that they are too many.
+ */
 static void
 rescan_local_rows(CustomScanState *css)
 {
@@ -111,7 +115,7 @@ rescan_local_rows(CustomScanState *css)
 	}
 
 	/*
-	 * those that are not read again are not scanned again; the statement is, when the rows are
+	 * plans that are not read again are not scanned again; the statement is, when the rows are
 	 * there
 	 */
 	if (!local->read)

@@ -4,8 +4,8 @@
  *
  * LockRows calls this for one row after the other, until Limit has enough. The node locks the row's
  * last version (serve/lock_row.c), under the snapshot that the scan read it with, and gives that
- * version as it is now. If it is another one than was read, core looks at the query's conditions
- * again.
+ * version as it is now. If it is not the version that was read, core looks at the query's
+ * conditions again.
  */
 #include "postgres.h"
 
@@ -62,7 +62,7 @@ row_sql(Relation rel, const RfTableOptions *opts, const char *locking, List **at
 		appendStringInfo(&sql, "%s, ",
 						 quote_identifier(rf_column_name(RelationGetRelid(rel), lfirst_int(lc))));
 	*attrs = lappend_int(*attrs, SelfItemPointerAttributeNumber);
-	/* the same lock again: policies and rights are those of the query */
+	/* the same lock again: policies and rights of the query apply */
 	appendStringInfo(
 					 &sql,
 					 "ctid FROM %s WHERE ctid = rdma.locked_place() AND tableoid = $1 %s",
@@ -104,6 +104,10 @@ waiting_name(LockWaitPolicy policy)
 	return policy == LockWaitSkip ? "skip locked" : policy == LockWaitError ? "nowait" : "block";
 }
 
+/*
+ * Locks one row by its place on its node, in one round trip that also returns the columns of its
+ * current version.
+ */
 static PGresult *
 lock(RowLocks *locks, ExecRowMark *erm, int part, Oid table, Datum ctid)
 {
@@ -144,6 +148,10 @@ take_row(RowLocks *locks, PGresult *result, Oid relid, TupleTableSlot *slot, Oid
 	return true;
 }
 
+/*
+ * Called by LockRows for a row that was read without a lock: locks it on its node, and returns its
+ * current version in slot. An empty slot stands for a row that is gone.
+ */
 void
 rdmaRefetchForeignRow(EState *estate, ExecRowMark *erm, Datum rowid, TupleTableSlot *slot,
 					  bool *updated)

@@ -1,7 +1,6 @@
 /*
  * lookahead.c
- *		Reads rows ahead, and tells batched lookups what they will be asked for
- *		(plan/lookahead_plan.c).
+ * 	Reads rows ahead, and tells batched lookups the values that will follow (plan/lookahead_plan.c).
  *
  * The first row is read alone, as no other may be wanted; then more and more. They are kept until
  * the last of them was handed on. All state is of one backend and one execution.
@@ -27,8 +26,8 @@ typedef struct LookaheadState
 {
 	CustomScanState css;		/* must be first */
 	List	   *params;			/* IntList: numbers of parameters */
-	List	   *values;			/* ExprStates: what they get from a row */
-	ParamExecData *saved;		/* what they had */
+	List	   *values;			/* ExprStates: their values from a row */
+	ParamExecData *saved;		/* their previous values */
 	List	   *lookups;		/* of RfLookup; looked for when the first row is wanted */
 	bool		begun;
 
@@ -137,6 +136,10 @@ expect(LookaheadState *state, TupleTableSlot *row)
 		econtext->ecxt_param_exec_vals[lfirst_int(lc)] = state->saved[foreach_current_index(lc)];
 }
 
+/*
+ * Reads the next rows, each time more than before as far as the lookups want to know values in
+ * advance, and tells these the values.
+ */
 static void
 read_ahead(LookaheadState *state)
 {

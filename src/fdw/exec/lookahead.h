@@ -1,6 +1,7 @@
 /*
  * lookahead.h
- * 		What a node that reads rows ahead (lookahead.c) tells those that look rows up for them (batched_lookup.c).
+ * 		Messages from a node that reads rows ahead (lookahead.c) to nodes that look rows up for them
+ * 		(batched_lookup.c).
  */
 #ifndef RF_LOOKAHEAD_H
 #define RF_LOOKAHEAD_H
@@ -11,12 +12,12 @@
 
 typedef struct RfLookup RfLookup;
 
-/* The lookup with this number in the plan that is being run; NULL: it has none. */
+/* The lookup with this number in the plan that is being run; NULL if there is no such lookup. */
 extern RfLookup *rf_lookup_find(EState *estate, int number);
 
 /*
- * For how many rows it is worth to know values, before those are read; what it kept for others may
- * go.
+ * For how many rows it is worth to know values, before those are read; rows that it kept for
+ * earlier values may go.
  */
 extern int	rf_lookup_begin(RfLookup *lookup);
 

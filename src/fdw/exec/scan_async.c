@@ -27,7 +27,7 @@
 
 /*
  * Append waits for sockets and, since minor releases of spring 2025, for the process latch. Rows
- * arrive with a latch, so older ones would keep sleeping.
+ * arrive with a latch, so older releases would keep sleeping.
  */
 static bool
 append_heeds_latch(void)
@@ -76,14 +76,14 @@ rdmaIsForeignPathAsyncCapable(ForeignPath *path)
 /* ---------- asynchronous Append ---------- */
 
 /*
- * Does another child of the same Append use the session? Then ours starts after that one is read to
- * its end; starting now would spool the rest of it. The same if so many children have open streams
- * that there may be no buffers for another.
+ * Returns true if another child of the same Append uses the session. Then ours starts after that
+ * one is read to its end; starting now would spool the rest of it. The same if so many children
+ * have open streams that there may be no buffers for another.
  *
  * But Append must keep reading that one, or we would wait forever. When Append is about to sleep
  * (`sleeping`), each of its children has a pending request or returned a row in this round. If the
- * child in front has no request, and had none since we last saw it so, then Append is only clearing
- * its requests, before a rescan.
+ * child in front has no request, and had no request since we last saw it so, then Append is only
+ * clearing its requests, before a rescan.
  *
  * A child whose rest was spooled since Append asked it, by a sub-plan of another child, is in
  * front, too: Append waits for its socket already, and it cannot be added again.
@@ -331,10 +331,10 @@ sessions_are_idle(RfScanState *state)
 }
 
 /*
- * The first scan of a query that runs to its end in one call has started: start others. They see
- * the same snapshot, as the first command of the remote transaction takes it at any time. Scans
- * with parameters or row locks are not started, because their result depends on the time of their
- * start.
+ * The first scan of a query that runs to its end in one call has started: start the remaining
+ * scans. They see the same snapshot, as the first command of the remote transaction takes it at any
+ * time. Scans with parameters or row locks are not started, because their result depends on the
+ * time of their start.
  */
 void
 rf_scan_start_early(EState *estate, PlanState *top)

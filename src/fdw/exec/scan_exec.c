@@ -73,7 +73,7 @@ scan_error_context(void *arg, int i)
 				   strVal(list_nth(rte->eref->colnames, column - 1)), rte->eref->aliasname);
 }
 
-/* Does it use others than ctid and tableoid, which the slot holds? */
+/* Returns true if it uses system columns other than ctid and tableoid, which the slot holds. */
 static bool
 uses_system_columns(ForeignScan *plan)
 {
@@ -130,6 +130,10 @@ rf_use_servers(EState *estate, Oid relid)
 	}
 }
 
+/*
+ * Builds the scan's state from the plan: options with the session's defaults, columns, parameters,
+ * nodes and their order. Nothing is sent before the first row is wanted.
+ */
 void
 rdmaBeginForeignScan(ForeignScanState *node, int eflags)
 {
@@ -253,6 +257,10 @@ with_place(TupleDesc desc)
 	return extended;
 }
 
+/*
+ * Fills the columns that the node is asked for from the plan's list of attributes, and notes where
+ * ctid and tableoid go.
+ */
 static void
 set_up_columns(RfScanState *state, TupleDesc desc, List *attrs)
 {
@@ -302,6 +310,10 @@ set_up_columns(RfScanState *state, TupleDesc desc, List *attrs)
 	state->isnull = palloc0(sizeof(bool) * (desc->natts + 2));
 }
 
+/*
+ * Prepares the remote parameters: expressions, output functions, names of types, and the settings
+ * on which their text depends.
+ */
 static void
 set_up_params(RfScanState *state, ForeignScanState *node, ForeignScan *plan)
 {
@@ -460,7 +472,7 @@ start_once(RfScanState *state)
 
 /*
  * The first batch of a statement that any of several nodes can run. If its node is lost before that
- * has come, and the transaction did nothing else there, another one runs it.
+ * has come, and the transaction did nothing else there, another node runs it.
  */
 static RfStreamPoll
 first_of_any(RfScanState *state, const void **batch, uint32 *length)
@@ -493,6 +505,10 @@ first_of_any(RfScanState *state, const void **batch, uint32 *length)
 	return got;
 }
 
+/*
+ * Loads the next batch into the decoder. Returns false at the end, and also when an asynchronous
+ * request has to wait for rows (state->starved).
+ */
 static bool
 next_batch(ForeignScanState *node, RfScanState *state)
 {
@@ -623,6 +639,10 @@ rf_scan_ask_all(ForeignScanState *node, bool again)
 	state->keep_rows = again;
 }
 
+/*
+ * Reads again from the start: the same rows if nothing they depend on has changed, kept here from
+ * the second rescan on, and otherwise a new statement.
+ */
 void
 rdmaReScanForeignScan(ForeignScanState *node)
 {

@@ -21,13 +21,14 @@
 #include "scan_state.h"
 
 /*
- * A merge waits for one node at a time. If it sends nothing for this long although the others have
- * filled their buffers, it may be waiting for them: then all rows are spooled here.
+ * A merge waits for one node at a time. If it sends nothing for this long although the other nodes
+ * have filled their buffers, it may be waiting for them: then all rows are spooled here.
  */
 #define MERGE_PATIENCE_MS	200
 
 /*
- * After the first node has rows, those of the others are awaited this long before rows are spooled.
+ * After the first node has rows, the other nodes' rows are awaited this long before rows are
+ * spooled.
  */
 #define FIRST_BATCHES_MS	1000
 
@@ -102,8 +103,8 @@ rf_scan_nodes_begin(RfScanState *state, ForeignScan *plan, TupleDesc desc)
 }
 
 /*
- * The exchanges had their buffers, but a node found none for its rows to us: other statements hold
- * them and wait for ours. Release all and begin again. No row was read yet.
+ * The exchanges had their buffers, but a node found no buffers for its rows to us: other statements
+ * hold them and wait for ours. Release all and begin again. No row was read yet.
  */
 static void
 begin_again(RfScanState *state)
@@ -207,7 +208,7 @@ collect_at_end(RfScanState *state)
 }
 
 /*
- * Has the part a first batch (RF_STREAM_BATCH), or ended? storing: its batches are spooled, so that
+ * Polls the part for its first batch (RF_STREAM_BATCH), or its end. storing: its batches are spooled, so that
  * its node can send more.
  */
 static RfStreamPoll
@@ -235,10 +236,10 @@ look_for_first(RfScanPart *part, bool storing)
 
 /*
  * The first batch of every part, or its end, before any is used: from then on every node has its
- * buffers, and until then the statement can begin again. A node that only sends to others needs no
- * further buffers.
+ * buffers, and until then the statement can begin again. A node that only sends to other nodes
+ * needs no further buffers.
  *
- * The others may wait for a node whose rows are not taken: the row that it sends may be lent from
+ * Other nodes may wait for a node whose rows are not taken: the row that it sends may be lent from
  * the exchange that they read, and then it cannot drive that exchange (node_drive.c). So batches
  * are spooled if the wait takes long.
  */
@@ -294,7 +295,7 @@ await_all(RfScanState *state)
 	rf_exchange_end_turn();
 }
 
-/* The next batch of a part: the one that was held back, or a new one. */
+/* The next batch of a part: the batch that was held back, or a new one. */
 static RfStreamPoll
 try_part(RfScanPart *part, const void **batch, uint32 *length)
 {
@@ -455,7 +456,7 @@ rf_scan_merge_next(RfScanState *state)
 		for (int i = 0; i < state->part_count; i++)
 		{
 			if (state->parts[i].sends_only && advance(&state->parts[i]))
-				elog(ERROR, "rows came from a node that sends to others only");
+				elog(ERROR, "rows came from a node that sends only to other nodes");
 		}
 		collect_at_end(state);
 	}

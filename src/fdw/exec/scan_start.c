@@ -3,7 +3,7 @@
  * exchanges, opens the streams, and decides whether rows may stay in receive buffers. Also closes
  * the streams.
  *
- * scan_exec.c, scan_nodes.c, scan_async.c and scan_parallel.c call this; it calls none of them, and
+ * scan_exec.c, scan_nodes.c, scan_async.c and scan_parallel.c call this; it does not call them, and
  * does nothing per row.
  */
 #include "postgres.h"
@@ -192,6 +192,10 @@ rf_scan_start(RfScanState *state)
 	state->started = true;
 }
 
+/*
+ * Starts the stream of one part on its session, with buffers as the part needs them: a node that
+ * only sends to other nodes gets the least.
+ */
 static void
 start_part(RfScanPart *part, int neighbours)
 {
@@ -227,7 +231,7 @@ start_part(RfScanPart *part, int neighbours)
 	part->uses = rf_session_uses(session);
 }
 
-/* May the part run on a server that this one runs on, or may run on? */
+/* Returns true if the part may run on a server that this one runs on, or may run on. */
 static bool
 parts_share_node(const RfScanPart *one, const RfScanPart *other)
 {
@@ -258,13 +262,13 @@ rf_scans_share_node(const RfScanState *one, const RfScanState *other)
 }
 
 /*
- * May rows point into receive buffers? Not if the session may be used otherwise while such a row
- * exists: then the stream is spooled, which frees its buffers, and rows that upper nodes still hold
- * would have dangling pointers. That use can be another scan of the same server in this plan, a
- * user's function, a trigger, or a client's command between two portions of a cursor. Rows that are
- * passed by value have no pointers. When in doubt, or when the data node's engine is not trusted to
- * leave a buffer alone while it is read (option read_in_place), batches are copied, at the speed of
- * memcpy.
+ * Returns true if rows may point into receive buffers. Not if the session may be used otherwise
+ * while such a row exists: then the stream is spooled, which frees its buffers, and rows that upper
+ * nodes still hold would have dangling pointers. That use can be another scan of the same server in
+ * this plan, a user's function, a trigger, or a client's command between two portions of a cursor.
+ * Rows that are passed by value have no pointers. When in doubt, or when the data node's engine is
+ * not trusted to leave a buffer alone while it is read (option read_in_place), batches are copied,
+ * at the speed of memcpy.
  */
 static bool
 rows_may_stay_in_place(RfScanState *state)
@@ -284,8 +288,8 @@ rows_may_stay_in_place(RfScanState *state)
 		return false;
 
 	/*
-	 * The planner lists all functions that are not built in, including those of operators, as
-	 * dependencies of a cached plan.
+	 * The planner lists all functions that are not built in, including the functions of operators,
+	 * as dependencies of a cached plan.
 	 */
 	foreach(lc, plan->invalItems)
 	{
@@ -416,8 +420,8 @@ form_exchanges(RfScanState *state, RfSession *const *sessions, int count,
 }
 
 /*
- * What of a scan's servers the statement may read, and the RfNodeChoice of each part that any of
- * several nodes can run. all: all of the servers, it does not matter which.
+ * Collects the servers of a scan that the statement may read, and the RfNodeChoice of each part
+ * that any of several nodes can run. all: all of the servers, it does not matter which.
  */
 static void
 add_nodes(RfScanState *state, bool only_current, bool all, List **users, List **choices)
@@ -487,6 +491,10 @@ add_writes(List *users, EState *estate)
 	return users;
 }
 
+/*
+ * Gives all open scans and writes of this plan the statement's number, and scans that any node can
+ * run the node that was chosen.
+ */
 static void
 set_statement(EState *estate, uint64 statement)
 {
@@ -516,8 +524,8 @@ set_statement(EState *estate, uint64 statement)
 
 /*
  * The statement's scans begin with the first of them. A scan alone that was pruned does so with its
- * node; if it depends on other rows of the statement, or on values that it is given in portions,
- * it may read any. scan: the one that begins; NULL: the statement is about to write.
+ * node; if it depends on other rows of the statement, or on values that it is given in portions, it
+ * may read any. scan: the scan that begins; NULL: the statement is about to write.
  */
 static void
 begin_together(EState *estate, RfScanState *scan)
@@ -550,7 +558,10 @@ begin_together(EState *estate, RfScanState *scan)
 	MemoryContextSwitchTo(caller);
 }
 
-/* Do its parts have the same number already? Those that are begun later take it from the others. */
+/*
+ * Returns true if its parts have the same number already. Parts that are begun later take it from
+ * the earlier ones.
+ */
 static bool
 has_begun(EState *estate)
 {
@@ -600,7 +611,7 @@ rf_scan_before_write(EState *estate)
 }
 
 /*
- * Before the parts start: prunes some, and frees the sessions of the others and forms the exchanges
+ * Before the parts start: prunes some, and frees the sessions of the rest and forms the exchanges
  * between them. Other streams on these sessions are finished first: otherwise a later part would
  * have to wait for them while earlier parts already run.
  */

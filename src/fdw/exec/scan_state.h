@@ -1,6 +1,6 @@
 /*
- * scan_state.h - the executor's state of one foreign scan, and what the files share that run it:
- * scan_start.c, scan_nodes.c, scan_async.c, scan_parallel.c, scan_exec.c, explain.c.
+ * scan_state.h - the executor's state of one foreign scan, and declarations shared by the files
+ * that run it: scan_start.c, scan_nodes.c, scan_async.c, scan_parallel.c, scan_exec.c, explain.c.
  */
 #ifndef RF_SCAN_STATE_H
 #define RF_SCAN_STATE_H
@@ -26,26 +26,28 @@ typedef struct RfScanPart
 	Oid			serverid;
 	List	   *any;			/* OidList: servers any of which will do, serverid is the last one
 								 * used; or NIL */
-	UserMapping *user;			/* looked up at the first start; with `any`, of the server that was
-								 * chosen, NULL: of none yet */
+	UserMapping *user;			/* looked up at the first start; with `any`, of the chosen server,
+								 * NULL before the choice */
 	bool		fresh;			/* the session's remote transaction began with the stream */
 	uint32		uses;			/* rf_session_uses() then */
 	const char *sql;			/* its statement */
-	const char **param_values;	/* of its last start, often those of all parts */
+	const char **param_values;	/* of its last start, often shared by all parts */
 	Datum	   *local_values;	/* as the scan's, where parts have their own; NULL: the part does
 								 * not run */
 	bool		sends_only;		/* to other nodes: it returns no rows, only its end */
 	RfStream   *stream;			/* NULL: not started, or pruned */
 	bool		ended;
-	RfDecoder  *decoder;		/* the scan's; in a merge only the first part's is, the others have
-								 * their own */
+	RfDecoder  *decoder;		/* the scan's; in a merge only the first part's is, every other
+								 * part has its own */
 	/* of a merge: */
 	bool		need_batch;		/* the decoder has no rows */
 	TupleTableSlot *slot;		/* its next row */
 	RfStreamStats stats;		/* of streams that are closed */
-	const void *first;			/* its first batch, held back while others have none yet; or NULL */
+	const void *first;			/* its first batch, held back while other parts have no batch yet;
+								 * or NULL */
 	uint32		first_length;
-	bool		put_aside;		/* while others have none yet: it and later ones are spooled */
+	bool		put_aside;		/* while other parts have no batch yet: it and later batches are
+								 * spooled */
 	struct RfExchangeStats *exchanges;	/* the node's report at the end; NULL: not fetched */
 } RfScanPart;
 
@@ -62,8 +64,8 @@ typedef struct RfExchangeStats
 	uint64		spilled_bytes;
 	char		transport[32];
 	char		encryption[64]; /* "": the rows crossed no network */
-	char	   *process_rows;	/* "5/7/6": of its rows, those of the node's leader and workers;
-								 * NULL: not shared */
+	char	   *process_rows;	/* "5/7/6": the rows of the node's leader and workers; NULL: not
+								 * shared */
 	char	   *taken_rows;		/* the same of the rows that they sent; NULL: only the leader */
 } RfExchangeStats;
 
@@ -106,7 +108,8 @@ typedef struct RfScanState
 	int			part_count;
 	int			reader_count;	/* number of parts that return rows */
 	RfScanPart *parts;
-	RfScanPart *current;		/* the part whose batch is being read; NULL: none. Not in a merge */
+	RfScanPart *current;		/* the part whose batch is being read; NULL before the first. Not
+								 * in a merge */
 	RfScanMerge *merge;			/* NULL: rows come in any order */
 	List	   *exchanges;		/* RF_NODES_EXCHANGES */
 	List	   *prune;			/* IntList: places in param_exprs of the distribution key; NIL: all
@@ -135,7 +138,7 @@ typedef struct RfScanState
 	RfDecoder  *decoder;
 
 	int			param_count;	/* with the keys, which are the last */
-	const char *all_sql;		/* below a key join: what asks for all rows; else NULL */
+	const char *all_sql;		/* below a key join: the statement for all rows; else NULL */
 	Datum		keys;			/* the array that the join has set */
 	bool		all_rows;		/* it wants all rows instead */
 	bool		keep_rows;		/* and that more than once */
@@ -143,8 +146,7 @@ typedef struct RfScanState
 	Datum	   *local_values;	/* of the parameters that are columns of local rows: set by their
 								 * node; or NULL */
 	bool		local_by_part;	/* each part has its own instead */
-	List	   *param_exprs;	/* ExprStates: those of the remote parameters, then others of
-								 * fdw_exprs */
+	List	   *param_exprs;	/* ExprStates: of the remote parameters, then of further fdw_exprs */
 	FmgrInfo   *param_out;
 	const char **param_types;
 	int			param_depends;	/* RF_TEXT_*, of any parameter's text */
@@ -161,8 +163,8 @@ typedef struct RfScanState
 	uint64		seen_requests;	/* and its `requests` then */
 	PlanState  *append;			/* the Append or MergeAppend above it, for the early start */
 	RfStreamAddress *shared;	/* parallel: of each part, in the query's dynamic shared memory;
-								 * the leader writes it while no worker of the node runs; NULL:
-								 * there is none */
+								 * the leader writes it while no worker of the node runs; NULL
+								 * without workers */
 	RfStreamReader *reader;		/* in a worker: reads its share of the streams; NULL: elsewhere */
 	bool		repeated;		/* rescanned with the same parameters: keep the rows */
 
@@ -182,7 +184,7 @@ extern uint64 rf_scan_starts;
 
 /*
  * The plan that is being run to its end in one go, until its first scan has started and reset this;
- * NULL: none
+ * NULL without such a plan
  */
 extern PlanState *rf_early_start;
 
@@ -193,8 +195,7 @@ extern bool rf_scan_whole_run(EState *estate);
 extern UserMapping *rf_scan_part_user(RfScanPart *part);
 
 /*
- * The session for it; with `any`, that of the server that was chosen, or else of the one that suits
- * best now.
+ * The session for it; with `any`, of the chosen server, or else of the most suitable server now.
  */
 extern RfSession *rf_scan_part_session(RfScanPart *part);
 
@@ -204,10 +205,10 @@ extern RfSession *rf_scan_part_session(RfScanPart *part);
  */
 extern void rf_scan_start(RfScanState *state);
 
-/* Ends the streams, those that were never started included, and adds up their counts. */
+/* Ends the streams, also streams that were never started, and adds up their counts. */
 extern void rf_scan_close(RfScanState *state);
 
-/* Do both need the same session? */
+/* Returns true if both need the same session. */
 extern bool rf_scans_share_node(const RfScanState *one, const RfScanState *other);
 
 /* ---------- scan_nodes.c: one scan over several nodes ---------- */
@@ -235,7 +236,7 @@ extern void rf_scan_merge_end(RfScanState *state);
 
 /*
  * EXPLAIN ANALYZE: fetches the nodes' statistics of exchanges, after all streams have ended and
- * before others run.
+ * before the next run.
  */
 extern void rf_scan_nodes_collect(RfScanState *state);
 
@@ -252,15 +253,15 @@ extern bool rf_scan_worker_batch(RfScanState *state, const void **batch, uint32 
 /* ---------- scan_exec.c ---------- */
 
 /*
- * For a key join: what the scan asks for from its next start or rescan on, rows with keys in this
- * array, which must live until then. rf_scan_ask_all: all rows; again: more than once, so that they
- * are kept here.
+ * For a key join: the rows that the scan asks for from its next start or rescan on, rows with keys
+ * in this array, which must live until then. rf_scan_ask_all: all rows; again: more than once, so
+ * that they are kept here.
  */
 extern void rf_scan_set_keys(ForeignScanState *node, Datum keys);
 extern void rf_scan_ask_all(ForeignScanState *node, bool again);
 
 /*
- * For local rows: the values of the statement's RF_SCAN_LOCAL, which live until the next ones are
+ * For local rows: the values of the statement's RF_SCAN_LOCAL, which live until the next values are
  * set.
  */
 extern void rf_scan_set_local(ForeignScanState *node, Datum *values);

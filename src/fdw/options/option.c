@@ -3,8 +3,8 @@
  * 		Options of servers, user mappings, foreign tables and their columns: their names, valid
  * 		values, and parsing.
  *
- * The names are those of postgres_fdw wherever the meaning is the same, so that existing
- * definitions can be moved by changing the wrapper's name. remote/ connects with them.
+ * The names equal postgres_fdw's wherever the meaning is the same, so that existing definitions can
+ * be moved by changing the wrapper's name. remote/ connects with them.
  */
 #include "postgres.h"
 
@@ -63,7 +63,7 @@ typedef struct OptionDef
 } OptionDef;
 
 /*
- * Our own options.  Those of libpq join them in load_options(); sslcert, sslkey and gssdelegation
+ * Our own options. libpq's options join them in load_options(); sslcert, sslkey and gssdelegation
  * stand here a second time because a user mapping may override the server's.
  */
 static const OptionDef own_options[] = {
@@ -273,6 +273,10 @@ needed_version(const char *name)
 		0;
 }
 
+/*
+ * Raises the error for an option that is not known at this place. The hint names the option that
+ * was probably meant, the place where it belongs, or all valid options.
+ */
 static void
 complain_unknown(const char *name, int where)
 {
@@ -426,6 +430,10 @@ check_cost(const OptionDef *opt, const char *value)
 						opt->name)));
 }
 
+/*
+ * Checks an integer option against its limits, with postgres_fdw's messages for options that it
+ * has, too.
+ */
 static void
 check_count(const OptionDef *opt, const char *value)
 {

@@ -9,24 +9,24 @@
  *		i.k) s
  *			ON s.k = o.k WHERE o.x < s.value
  * as there is at most one group for each row of o: the equality must be of the btree family that
- * the grouping uses. Where there is none the aggregate of no rows takes its place: NULL of most, 0
+ * the grouping uses. For rows without a group the aggregate of no rows takes its place: NULL of most, 0
  * of count(). The planner makes an inner join of it where NULL would fail.
  *
  * If conditions thin out the tables that the correlated columns come from, most groups are not
- * wanted. Then the sub-select reads only what has a partner among their rows:
+ * wanted. Then the sub-select reads only rows with a partner among their rows:
  *		... WHERE i.z > 5 AND EXISTS (SELECT FROM o WHERE i.k = o.k AND <conditions on o>)
  *
  * A sub-select in ON is joined to the side that it depends on, which keeps that side's rows as they
- * are; one above a grouping (in HAVING, or the SELECT list) below it, and its aggregates are
- * grouped by as well: they are the same in all rows of a group, as what it depends on is grouped
- * by.
+ * are; a sub-select above a grouping (in HAVING, or the SELECT list) below it, and its aggregates
+ * are grouped by as well: they are the same in all rows of a group, as its outer columns are
+ * grouped by.
  *
  * decorrelate_exists.c does the same for EXISTS, IN and NOT IN, and decorrelate_rows.c for
  * conditions that compare rows of both queries in other ways.
  *
- * Which of these is the cheapest only the planner can say, so it plans all of them. What the
- * sub-select makes of its aggregates is evaluated after the join, for the rows for which it was
- * before; conditions and arguments of aggregates may be evaluated for more rows, as with any join.
+ * Which of these is the cheapest only the planner can say, so it plans all of them. Expressions of
+ * its aggregates are evaluated after the join, for the same rows as before; conditions and
+ * arguments of aggregates may be evaluated for more rows, as with any join.
  *
  * Papers: Kim: On Optimizing an SQL-like Nested Query (TODS 1982), with the outer join that count()
  * needs by Ganski and Wong (SIGMOD 1987); the reduction is the magic set of Seshadri, Pirahesh,
@@ -77,7 +77,7 @@ group_by_values(Query *query, List *values)
 }
 
 /*
- * NOT of what has become of EXISTS: that a column of an outer join IS NOT NULL. The planner expects
+ * NOT of the replacement of EXISTS: that a column of an outer join IS NOT NULL. The planner expects
  * that such a column is hardly ever NULL, and so next to no rows. It knows nothing of whether a
  * truth value is distinct from false, and expects half of them, as of NOT EXISTS.
  */
@@ -232,9 +232,9 @@ has_outer_join(Node *node, void *unused)
 }
 
 /*
- * What holds for the rows of tables wherever they are in a row of the query: conditions of WHERE
- * and joins. An outer join has not asked about rows that it keeps, but about those that it joins to
- * them.
+ * The conditions that hold for the rows of tables wherever they are in a row of the query:
+ * conditions of WHERE and joins. An outer join has not asked about rows that it keeps, but about
+ * the rows that it joins to them.
  */
 static void
 collect_conditions(Node *part, List **conditions)
@@ -289,8 +289,8 @@ substitute_mutator(Node *node, Substitution *substitution)
 }
 
 /*
- * Those that the query groups by are below the grouping; what is equal to one above it is what it
- * is grouped by.
+ * Columns that the query groups by are below the grouping; a column that equals one above it is
+ * grouped by.
  */
 static void
 replace_in_groups(Query *query, RfRewrite *cxt)

@@ -40,7 +40,7 @@
 
 #include "forms.h"
 
-/* Does LIMIT let a row pass, if there is one? */
+/* Returns true if LIMIT, if there is one, lets a row pass. */
 static bool
 limit_keeps_existence(Query *sub)
 {
@@ -151,7 +151,7 @@ rf_exists_of(Query *sub)
 /*
  * (SELECT true FROM ... LIMIT 1) IS TRUE: of EXISTS the planner forgets that one row is enough, and
  * the nodes would compute all of them. It expects that half of all rows pass, as it does for
- * EXISTS. Of IS NOT NULL it would expect that nearly all do, and nearly none with NOT in front.
+ * EXISTS. With IS NOT NULL it would expect that nearly all do, and nearly no row with NOT in front.
  */
 static Node *
 make_exists_once(Query *sub)
@@ -265,7 +265,7 @@ is_one(Node *limit)
 		DatumGetInt64(count->constvalue) == 1;
 }
 
-/* aggregate(value ORDER BY what the sub-select is sorted by), an array */
+/* aggregate(value ORDER BY the sub-select's sort keys), an array */
 static Aggref *
 make_aggregate(Oid aggregate, Query *sub, TargetEntry *value, Oid array)
 {

@@ -1,10 +1,10 @@
 /*
  * decorrelate_rows.c
- *		Sub-selects that read only what the query around them asks for.
+ * 	Sub-selects that read only rows for which the query around them asks.
  *
  * The tables that the columns from outside come from stand in the sub-select once more, with the
  * conditions on them. Where it compares these columns by equality only, that is a semi join
- * which spares groups. Where it compares them in another way, it is what makes groups of them:
+ * which spares groups. Where it compares them in another way, it groups by them:
  *		SELECT ... FROM o WHERE o.x < (SELECT avg(i.y) FROM i WHERE i.k = o.k AND i.z > o.z)
  * means the same as
  *		SELECT ... FROM o LEFT JOIN
@@ -39,7 +39,7 @@ forget_joins_walker(Node *node, void *unused)
 	if (node == NULL)
 		return false;
 #if PG_VERSION_NUM >= 160000
-	/* an outer join above the table there is none around its copy */
+	/* an outer join above the table is not above its copy */
 	if (IsA(node, Var) && ((Var *) node)->varlevelsup == 0)
 		((Var *) node)->varnullingrels = NULL;
 #endif
@@ -64,7 +64,7 @@ is_condition_on(Node *clause, Bitmapset *tables, int depth, Oid server)
 		!rf_reads_others(((SubLink *) clause)->subselect, &server);
 }
 
-/* Is this relation of the query around a table of these nodes? */
+/* Returns true if this relation of the query around is a table of these nodes. */
 static bool
 is_table_of(RfRewrite *cxt, Index relid, Oid server)
 {
@@ -158,7 +158,7 @@ select_again(RfRewrite *cxt, Bitmapset *tables, List *columns, List *conjuncts)
 	int			member = -1;
 	ListCell   *lc;
 
-	/* numbers become smaller or stay, in this order none is taken for another */
+	/* numbers become smaller or stay, so in this order they are never confused */
 	while ((member = bms_next_member(tables, member)) >= 0)
 	{
 		RangeTblEntry *rte = copyObject(rt_fetch(member, cxt->query->rtable));
@@ -245,8 +245,8 @@ rf_partner_exists(RfRewrite *cxt, List *correlations, Oid server)
 /* ---------- conditions of all kinds ---------- */
 
 /*
- * Does it see in a column of the query around what its equal values do not share? A comparison of
- * its btree family does not.
+ * Returns true if it sees a property of a column of the query around that differs between equal
+ * values. A comparison of its btree family does not.
  */
 static bool
 tells_equals_apart_walker(Node *node, void *unused)
@@ -281,7 +281,7 @@ tells_equals_apart_walker(Node *node, void *unused)
 	return expression_tree_walker(node, tells_equals_apart_walker, NULL);
 }
 
-/* Do conditions hold these tables together, so that they are not multiplied? */
+/* Returns true if conditions hold these tables together, so that they are not multiplied. */
 static bool
 are_connected(Bitmapset *tables, List *conjuncts)
 {
@@ -307,7 +307,7 @@ are_connected(Bitmapset *tables, List *conjuncts)
 	return bms_is_subset(tables, reached);
 }
 
-/* An equality by which rows can be grouped and joined; NULL: the type has none. */
+/* An equality by which rows can be grouped and joined; NULL if the type has no such equality. */
 static OpExpr *
 make_equality(Var *inner, Var *outer)
 {
@@ -334,7 +334,7 @@ make_equality(Var *inner, Var *outer)
 typedef struct RequestContext
 {
 	List	   *columns;		/* of the query around, without levels and joins */
-	Index		relid;			/* what gives them in the sub-select */
+	Index		relid;			/* their source in the sub-select */
 } RequestContext;
 
 static Var *
@@ -343,6 +343,7 @@ plain_column(Var *var)
 	return makeVar(var->varno, var->varattno, var->vartype, var->vartypmod, var->varcollid, 0);
 }
 
+/* Replaces columns of the query around by columns of the rows that ask. */
 static Node *
 request_mutator(Node *node, RequestContext *cxt)
 {

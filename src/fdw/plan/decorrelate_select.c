@@ -1,8 +1,7 @@
 /*
  * decorrelate_select.c
- *		One sub-select in an expression becomes a grouped one that is joined to the query;
- *		decorrelate.c says
- *		what for.
+ * 	One sub-select in an expression becomes a grouped sub-select that is joined to the query; see
+ * 	decorrelate.c for the reason.
  */
 #include "postgres.h"
 
@@ -25,8 +24,8 @@
 /* ---------- the aggregate of no rows ---------- */
 
 /*
- * Without a final function it is the initial state. Of built-in ones with a final function it is
- * NULL, but hypothetical sets.
+ * Without a final function it is the initial state. For built-in aggregates with a final function
+ * it is NULL, except for hypothetical sets.
  */
 static Node *
 aggregate_of_nothing(Aggref *agg)
@@ -114,7 +113,7 @@ make_correlation(OpExpr *op, int depth)
 		get_op_opfamily_strategy(op->opno, type->btree_opf) != BTEqualStrategyNumber ||
 		!op_strict(op->opno) || type_is_rowtype(exprType(inner)))
 		return NULL;
-	/* two collations may not agree on what is equal */
+	/* two collations may not agree on equality */
 	if ((OidIsValid(op->inputcollid) && !get_collation_isdeterministic(op->inputcollid)) ||
 		(OidIsValid(exprCollation(inner)) && !get_collation_isdeterministic(exprCollation(inner))))
 		return NULL;
@@ -126,8 +125,8 @@ make_correlation(OpExpr *op, int depth)
 
 /*
  * Removes the correlated conditions from its WHERE: equalities, conditions on the outer query alone
- * (in its terms), without which there are no rows, and others of both, to which these rows have to
- * be brought.
+ * (in its terms), without which there are no rows, and other conditions on both, to which these
+ * rows have to be brought.
  */
 static bool
 take_correlations(RfRewrite *cxt, Query *sub, Oid server, List **correlations, List **conditions,
@@ -297,8 +296,9 @@ side_of(JoinExpr *join, List *correlations, List *conditions)
 }
 
 /*
- * Are the columns that it depends on the same in all rows of a group, and can its aggregates be
- * grouped by? The grouping's equality must be of the same family as the correlation's.
+ * Returns true if the columns that it depends on are the same in all rows of a group, and its
+ * aggregates can be grouped by. The grouping's equality must be of the same family as the
+ * correlation's.
  */
 static bool
 depends_on_group(Query *query, List *correlations, List *conditions, List *aggregates)
@@ -338,11 +338,11 @@ depends_on_group(Query *query, List *correlations, List *conditions, List *aggre
 	return true;
 }
 
-/* What the sub-select gave, of what its aggregates are after the join. */
+/* Maps the sub-select's results to the columns of its aggregates after the join. */
 typedef struct ValueContext
 {
 	Query	   *sub;
-	Index		relid;			/* its number in the query, and that of the join */
+	Index		relid;			/* its number in the query, and the join's */
 	Index		joinid;
 	List	   *aggregates;
 } ValueContext;

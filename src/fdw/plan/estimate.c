@@ -3,9 +3,9 @@
  *		Rows, width and costs of a foreign scan.
  *
  * Without use_remote_estimate: from pg_class and pg_statistic here, as if the tables were local;
- * what a join, a grouping or a sort costs there is estimated as if it were done here, with the
- * indexes that ANALYZE found there. With it: the data node is asked what its planner thinks of the
- * very statement we would send, and only conditions that are evaluated here are estimated here.
+ * the cost of a join, a grouping or a sort there is estimated as if it were done here, with the
+ * indexes that ANALYZE found there. With it: the data node is asked for its planner's estimate of
+ * the very statement we would send, and only conditions that are evaluated here are estimated here.
  */
 #include "postgres.h"
 
@@ -58,8 +58,8 @@
 #define REMOTE_SORT_DISCOUNT	0.95
 
 /*
- * What it takes to set up an exchange: several round trips to all nodes, a few hundred
- * microseconds; with compute nodes there are more of them.
+ * The cost of setting up an exchange: several round trips to all nodes, a few hundred microseconds;
+ * with compute nodes there are more of them.
  */
 #define EXCHANGE_COST			50.0
 
@@ -76,7 +76,7 @@
 #define COMPUTE_WAIT			0.25
 
 /*
- * See prefer_remote().  The first is beyond what the planner takes for equal (1 %), so that a
+ * See prefer_remote(). The first is beyond the difference that the planner ignores (1 %), so that a
  * cheaper start here does not decide; where nodes may have to exchange rows for it, that is left
  * open.
  */
@@ -101,6 +101,7 @@ parse_explain_line(const char *line, double *rows, int *width, Cost *startup_cos
 		*startup_cost >= 0 && *total_cost >= *startup_cost && *rows >= 0 && *width >= 0;
 }
 
+/* Asks the node's planner for rows and costs of the statement by EXPLAIN. */
 static void
 ask_data_node(RfRelInfo *info, const char *sql, double *rows, int *width, Cost *startup_cost,
 			  Cost *total_cost)
@@ -223,7 +224,7 @@ sort_cost(PlannerInfo *root, List *pathkeys, double rows, int width, double limi
 	return path.total_cost;
 }
 
-/* Is it a table as it lies on the nodes, in which they can look rows up? */
+/* Returns true for a table as it lies on the nodes, in which they can look rows up. */
 static bool
 can_be_probed(const RfRelInfo *info)
 {
@@ -239,9 +240,9 @@ is_inner_join(const RfRelInfo *info)
 }
 
 /*
- * What it costs to look a row of the driver up in a table of the probed side. Where that is an
- * inner join, the node may join the driver with one of its tables first, and then with the others:
- * *others gets what they cost.
+ * The cost of looking a row of the driver up in a table of the probed side. Where that is an inner
+ * join, the node may join the driver with one of its tables first, and then with the rest: *others
+ * gets their cost.
  */
 static bool
 probe_cost(PlannerInfo *root, List *clauses, RfRelInfo *driver, RfRelInfo *probed, double rows,
@@ -277,7 +278,7 @@ probe_cost(PlannerInfo *root, List *clauses, RfRelInfo *driver, RfRelInfo *probe
 /*
  * A join that looks the driver's rows up in an index of the probed side, as they come or sorted in
  * the index's order, whichever costs less; see node_probe.c. A semi join whose inner side drives
- * has to make its rows unique. Costs do not include those of the rows that come out of it.
+ * has to make its rows unique. Costs do not include the rows that come out of it.
  */
 static bool
 estimate_probing(PlannerInfo *root, RfRelInfo *info, RfRelInfo *driver, RfRelInfo *probed,
@@ -378,7 +379,7 @@ estimate_join(PlannerInfo *root, RelOptInfo *joinrel, RfEstimate *est)
 	RfRelInfo  *outer = info->outer;
 	RfRelInfo  *inner = info->inner;
 
-	/* what one node has of each */
+	/* one node's part of each */
 	double		outer_rows = outer->retrieved_rows * rf_node_share(outer);
 	double		inner_rows = inner->retrieved_rows * rf_node_share(inner);
 	double		rows;
@@ -435,8 +436,8 @@ estimate_join(PlannerInfo *root, RelOptInfo *joinrel, RfEstimate *est)
 }
 
 /*
- * All moved rows are looked up in the filter, and those of the other side are noted in one that all
- * nodes get.
+ * All moved rows are looked up in the filter, and the rows of the other side are noted in a filter
+ * that all nodes get.
  */
 static Cost
 filter_cost(const RfRelInfo *move, const RfRelInfo *filter)
@@ -457,11 +458,11 @@ rf_filter_may_pay(const RfRelInfo *move, const RfRelInfo *filter)
 }
 
 /*
- * Of the rows that each node has, all but its own part cross to another one, as they come.  The
- * nodes send and receive at the same time, so what one does is what it costs.  A batch is encoded
- * once for all that get it, and decoded by each.  With compute nodes all rows cross: the sending
- * nodes have one half of the work, the receiving ones the other. With a filter all rows are looked
- * up, and those that have partners move.
+ * Each node sends all rows but its own part to other nodes, as they come. The
+ * nodes send and receive at the same time, so the cost is that of one node. A batch is encoded once
+ * for all that get it, and decoded by each. With compute nodes all rows cross: the sending nodes
+ * have one half of the work, the receiving nodes the other half. With a filter all rows are looked
+ * up, and rows that have partners move.
  */
 void
 rf_estimate_move(RfRelInfo *move)
@@ -500,8 +501,8 @@ rf_estimate_move(RfRelInfo *move)
 }
 
 /*
- * Nodes that store rows keep sending while others compute, but not all of the time: a hash table
- * must be built before it is probed. A node with both roles runs them serially.
+ * Nodes that store rows keep sending while compute nodes work, but not all of the time: a hash
+ * table must be built before it is probed. A node with both roles runs them serially.
  */
 static Cost
 with_sending(const RfRelInfo *info, Cost cost)
@@ -773,9 +774,9 @@ rf_estimate_partial(RfRelInfo *info, double divisor, RfEstimate *est)
 
 /*
  * Aggregates and limits of few rows cost the same by the book wherever they are done, or differ by
- * an estimate of a width.  Then the data node shall do it: what our estimate of the rows missed
- * stays off the wire, and a row that a limit here does not ask for has often crossed already, as
- * the data node fills a batch before it sends it.
+ * an estimate of a width. Then the data node shall do it: rows that our estimate missed stay off
+ * the wire, and a row that a limit here does not ask for has often crossed already, as the data
+ * node fills a batch before it sends it.
  */
 static void
 prefer_remote(RfRelInfo *info, bool upper, RfEstimate *est)

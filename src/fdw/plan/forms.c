@@ -1,8 +1,7 @@
 /*
  * forms.c
- *		The forms that a statement may have (decorrelate.c, grouping_sets.c), of which the cheapest
- *		is run. Which
- *		one that is only the planner can say, so it plans them all.
+ * 	The forms that a statement may have (decorrelate.c, grouping_sets.c), of which the cheapest is
+ * 	run. Plans every form and keeps the cheapest plan.
  */
 #include "postgres.h"
 
@@ -21,7 +20,10 @@
 
 /* ---------- which forms there are ---------- */
 
-/* Is there such a query in FROM or WITH? This costs next to nothing for statements without. */
+/*
+ * Returns true if there is such a query in FROM or WITH. This costs next to nothing for statements
+ * without.
+ */
 static bool
 has_query(Query *query, bool (*is_one) (const Query *query))
 {
@@ -106,7 +108,7 @@ has_fragile_join(Node *node, void *unused)
 
 /*
  * Rows that a join finds for UPDATE or DELETE are locked when they are written, not when they are
- * read, so one that has changed in between is an error. That has to be worth it: few rows are
+ * read, so a row that has changed in between is an error. That has to be worth it: few rows are
  * better asked for one by one.
  */
 #define WRITES_GAIN		10

@@ -1,6 +1,6 @@
 /*
  * forms.h
- *		What the files share that give a statement another form, which data nodes can compute.
+ * 	Shared by the files that give a statement another form, which data nodes can compute.
  */
 #ifndef RDMA_FDW_FORMS_H
 #define RDMA_FDW_FORMS_H
@@ -14,7 +14,7 @@ typedef struct RfCorrelation
 {
 	OpExpr	   *op;				/* as it was in the sub-select */
 	int			inside;			/* which of its arguments is the sub-select's, 0 or 1 */
-	Expr	   *outer;			/* the other, in terms of the query around it */
+	Expr	   *outer;			/* the second, in terms of the query around it */
 } RfCorrelation;
 
 /* Where the rewriting of a statement is. */
@@ -24,19 +24,20 @@ typedef struct RfRewrite
 	bool		reduce;			/* read only rows that have a partner */
 	Query	   *query;			/* whose sub-selects are dealt with */
 	List	   *conditions;		/* that all of its rows fulfil, before that; NIL in ON */
-	bool		inner_joins;	/* it has no others */
+	bool		inner_joins;	/* it has no other conditions */
 	JoinExpr   *join;			/* in the ON of this; NULL: elsewhere */
 	bool		grouped;		/* above the grouping */
 	List	   *group_values;	/* Vars to group by, too */
 	int			joined;			/* sub-selects that have become joins, or can */
-	int			reduced;		/* those of them that are reduced */
+	int			reduced;		/* the reduced ones among them */
 } RfRewrite;
 
 /* decorrelate.c */
 
 /*
  * A copy of the statement without the sub-selects that can become joins, or, if `reduce`, that and
- * with those that read only rows with a partner. *joined, *reduced: how many there are.
+ * with sub-selects that read only rows with a partner. *joined, *reduced: their numbers. *joined,
+ * *reduced: how many there are.
  */
 extern Query *rf_decorrelated(const Query *statement, bool reduce, int *joined, int *reduced);
 
@@ -58,25 +59,28 @@ extern void rf_check_row_names(Query *query);
 /* query_parts.c */
 
 /*
- * Is it a server of this wrapper with nodes? An option "nodes" of another wrapper means something
- * else.
+ * Returns true for a server of this wrapper with nodes. An option "nodes" of another wrapper means
+ * something else.
  */
 extern bool rf_has_nodes(Oid serverid);
 
-/* Is there a table of a server with nodes in it? */
+/* Returns true if there is a table of a server with nodes in it. */
 extern bool rf_reads_nodes(Node *node);
 
 /* Every table in it is one of the same server with nodes, which goes to *server: false. */
 extern bool rf_reads_others(Node *node, Oid *server);
 
-/* Does it refer to a query that is more than `levels` above it? It is in one of this depth. */
+/*
+ * Returns true if it refers to a query that is more than `levels` above it. It is in one of this
+ * depth.
+ */
 extern bool rf_looks_beyond(Node *node, int levels, int depth);
 
 extern bool rf_has_sublinks(Node *node);
 extern void rf_collect_conjuncts(Node *quals, List **conjuncts);
 extern Node *rf_and_of(List *conjuncts);
 
-/* Of a value that is not a row. */
+/* The NULL test of a value that is not a row. */
 extern Node *rf_null_test(Node *arg, NullTestType type);
 
 /* The entry of a sub-select in FROM. */
@@ -88,9 +92,9 @@ extern Relids rf_relations_of(Node *part);
 /* decorrelate_select.c */
 
 /*
- * The replacement of a sub-select in an expression: what it gives of a row of the grouped
- * sub-select that has been joined to the query. EXISTS, and IN where `null_is_false`, are as good
- * as aggregates. NULL: it stays.
+ * The replacement of a sub-select in an expression: its value from a row of the grouped sub-select
+ * that has been joined to the query. EXISTS, and IN where `null_is_false`, are as good as
+ * aggregates. NULL: it stays.
  */
 extern Node *rf_replace_sublink(RfRewrite *cxt, SubLink *sublink, bool null_is_false);
 

@@ -12,9 +12,9 @@
  * here. The first grouping is by the columns of all sets; if that leaves almost as many rows, the
  * planner finds that one grouping is cheaper.
  *
- * All aggregates have to be such that they can be computed of themselves: count, sum, min, max and
- * those of booleans and bits, and avg of exact numbers, whose quotient of sum and count is what
- * avg() gives.
+ * All aggregates must be computable from their own results: count, sum, min, max and the aggregates
+ * of booleans and bits, and avg of exact numbers, whose quotient of sum and count is avg()'s
+ * result.
  */
 #include "postgres.h"
 
@@ -41,10 +41,10 @@
 typedef struct Steps
 {
 	Query	   *first;
-	List	   *keys;			/* what is grouped by, as it stands above the grouping; columns 1,
+	List	   *keys;			/* the grouping keys, as they stand above the grouping; columns 1,
 								 * 2, ... of `first` */
 	List	   *refs;			/* their sort and group references */
-	Index		group_relation; /* 18: columns of this relation are what is grouped by; else 0 */
+	Index		group_relation; /* 18: columns of this relation are the grouping keys; else 0 */
 	bool		failed;			/* something cannot be computed of the first grouping */
 } Steps;
 
@@ -82,7 +82,7 @@ first_column(Steps *steps, Expr *expr)
 
 /* ---------- aggregates ---------- */
 
-/* Of the same rows as `agg`. */
+/* Makes an aggregate of the same rows as `agg`. */
 static Expr *
 first_aggregate(Steps *steps, const Aggref *agg, Oid function, Oid type)
 {
@@ -110,7 +110,7 @@ second_aggregate(Oid function, Oid type, Expr *column, Oid collation)
 	return (Expr *) result;
 }
 
-/* As a bigint; what does not fit is the error that it is in one grouping. */
+/* As a bigint; a value that does not fit is the same error as in one grouping. */
 static Expr *
 sum_of_counts(Expr *column)
 {
@@ -188,7 +188,7 @@ aggregate_of_itself(Steps *steps, const Aggref *agg)
 }
 
 /*
- * The aggregate of all rows of a group of the second grouping, of what the first one gives; NULL:
+ * The aggregate of all rows of a group of the second grouping, from the results of the first; NULL:
  * not possible.
  */
 static Expr *
@@ -223,7 +223,7 @@ second_of(Steps *steps, const Aggref *agg)
 
 /* ---------- the query ---------- */
 
-/* Column number of `first` that has this sort and group reference; 0: none. */
+/* Column number of `first` that has this sort and group reference; 0 if there is no such column. */
 static int
 number_of_ref(const Steps *steps, Index ref)
 {
@@ -238,8 +238,7 @@ number_of_ref(const Steps *steps, Index ref)
 }
 
 /*
- * What it is about is in its references; the arguments stand as they did below the grouping, also
- * in 18.
+ * Its meaning is in its references; the arguments stand as they did below the grouping, also in 18.
  */
 static Node *
 grouping_above(Steps *steps, const GroupingFunc *grouping)
@@ -261,7 +260,7 @@ grouping_above(Steps *steps, const GroupingFunc *grouping)
 	return (Node *) result;
 }
 
-/* What stands above the grouping, in terms of the first one. */
+/* Translates an expression above the grouping into terms of the first grouping. */
 static Node *
 above_mutator(Node *node, Steps *steps)
 {
@@ -306,7 +305,7 @@ above_mutator(Node *node, Steps *steps)
 	return expression_tree_mutator(node, above_mutator, steps);
 }
 
-/* What a column stands for that the query groups by. */
+/* The expression of a column that the query groups by. */
 static Expr *
 key_below(Query *query, Index group_relation, Expr *key)
 {
@@ -350,7 +349,7 @@ make_first(Query *query, Steps *steps)
 		int			number = list_length(first->targetList) + 1;
 		TargetEntry *tle;
 
-		/* a constant is equal to others that nobody groups by */
+		/* a constant is equal to further constants that nobody groups by */
 		if (below == NULL || !contain_vars_of_level((Node *) below, 0) ||
 			contain_volatile_functions((Node *) below) || rf_has_sublinks((Node *) below))
 			return false;
@@ -399,6 +398,10 @@ read_first(Query *query, Steps *steps)
 	query->hasRecursive = query->hasSubLinks = false;
 }
 
+/*
+ * Changes the query to group in two steps: by all columns first, and its groups by the grouping
+ * sets. Returns false, with the query unchanged, if that is not possible.
+ */
 static bool
 group_in_steps(Query *query)
 {

@@ -66,8 +66,8 @@ take_values(PlannerInfo *root, RelOptInfo *scanned, ForeignScan *scan, Relation 
 }
 
 /*
- * What the target's rows are placed by, as the node will hash it; NIL: it cannot. Not what a
- * conversion gives that the column does again, and perhaps refuses.
+ * The keys that place the target's rows, as the node will hash them; NIL: it cannot. Not the result
+ * of a conversion that the column does again, and perhaps refuses.
  */
 static List *
 key_values(RfRelInfo *info, ForeignScan *scan, const RfDistribution *distribution)
@@ -86,7 +86,7 @@ key_values(RfRelInfo *info, ForeignScan *scan, const RfDistribution *distributio
 	return keys;
 }
 
-/* Do the rows lie where these values of theirs say? */
+/* Returns true if the rows lie where these values of theirs say. */
 static bool
 lie_there(const RfFragment *fragment, List *keys)
 {
@@ -103,7 +103,8 @@ lie_there(const RfFragment *fragment, List *keys)
 
 /*
  * The rows where they are to be written: as they are, or moved. NULL: they come here instead. The
- * rows of a SELECT that all nodes have may be others on each, by a LIMIT or the order of a window.
+ * rows of a SELECT that all nodes have may differ between nodes, by a LIMIT or the order of a
+ * window.
  */
 static RfRelInfo *
 at_target(PlannerInfo *root, RfRelInfo *info, ForeignScan *scan, Oid target)

@@ -34,8 +34,8 @@
 #define BEHIND_EXISTS "a column is wanted that cannot be had behind EXISTS"
 
 /*
- * A column inside EXISTS may be needed only for its equality with another one: an equality of the
- * EXISTS then shows that a column outside of it can replace it.
+ * A column inside EXISTS may be needed only for its equality with another column: an equality of
+ * the EXISTS then shows that a column outside of it can replace it.
  */
 static void
 add_stand_ins(RfRelInfo *info)
@@ -63,7 +63,7 @@ add_stand_ins(RfRelInfo *info)
 	}
 }
 
-/* Those of the whole tables, of a join of partitions. */
+/* For a join of partitions, the relids of the whole tables. */
 static Relids
 whole_relids(RelOptInfo *rel)
 {
@@ -71,8 +71,9 @@ whole_relids(RelOptInfo *rel)
 }
 
 /*
- * Is it computed over this very join, and not over one of its sides?  From 16 on the places where
- * something is computed contain outer joins, too, and not always all relations below these.
+ * Returns true if it is computed over this very join, and not over one of its sides. From 16 on the
+ * places where something is computed contain outer joins, too, and not always all relations below
+ * these.
  */
 static bool
 is_computed_over(PlannerInfo *root, RfRelInfo *info, PlaceHolderVar *placeholder)
@@ -107,7 +108,7 @@ columns_for(PlannerInfo *root, RfRelInfo *info, Node *exprs)
 	return columns;
 }
 
-/* Is it computed without anything that is inside EXISTS? */
+/* Returns true if it is computed without anything that is inside EXISTS. */
 static bool
 is_computed_outside_exists(PlannerInfo *root, RfRelInfo *info, PlaceHolderVar *placeholder)
 {
@@ -124,10 +125,10 @@ is_computed_outside_exists(PlannerInfo *root, RfRelInfo *info, PlaceHolderVar *p
 }
 
 /*
- * Every column that is wanted must be a plain one, a whole row, or a placeholder that the data
- * node can compute: tableoid has no remote counterpart.  Those of relations inside EXISTS cannot
- * be had either, unless another one stands in for it, but whole rows of them can be left NULL
- * where they are only asked for to be rechecked, and will not be.  Not NULL: what is wrong.
+ * Every column that is wanted must be a plain one, a whole row, or a placeholder that the data node
+ * can compute: tableoid has no remote counterpart. Columns of relations inside EXISTS cannot be had
+ * either, unless another column stands in for them, but whole rows of them can be left NULL where
+ * they are only asked for to be rechecked, and will not be. Returns the obstacle, or NULL.
  */
 static const char *
 why_not_fetched(PlannerInfo *root, RfRelInfo *info, List *exprs, bool never_rechecked)
@@ -177,8 +178,8 @@ fetches_ctid(List *exprs)
 }
 
 /*
- * Sorts the join's clauses into ON, WHERE and what stays here.  Not NULL: why the join cannot be
- * sent, or "": nobody is told.
+ * Sorts the join's clauses into ON, WHERE and the clauses that stay here. Not NULL: why the join
+ * cannot be sent, or "": nobody is told.
  *
  * An outer join's own clauses decide which rows get NULLs, so all of them must go; those from WHERE
  * above it, and an inner join's, may stay.  All clauses of a semi join belong into its EXISTS;
@@ -269,8 +270,8 @@ rf_nodes_may_join(PlannerInfo *root)
 }
 
 /*
- * Does the join give what another pair of the same tables gave, whose columns were found to be
- * possible?
+ * Returns true if the join gives the same result as another pair of the same tables, whose columns
+ * were found to be possible.
  */
 static bool
 has_same_columns(PlannerInfo *root, const RfRelInfo *info, const RfRelInfo *known)
@@ -280,8 +281,8 @@ has_same_columns(PlannerInfo *root, const RfRelInfo *info, const RfRelInfo *know
 }
 
 /*
- * Fills joinrel's info. known: that of another pair of sides, or NULL. Not NULL: why the data node
- * cannot do this join, or "".
+ * Fills joinrel's info. known: the info of another pair of sides, or NULL. Not NULL: why the data
+ * node cannot do this join, or "".
  */
 static const char *
 why_not_sent(PlannerInfo *root, RelOptInfo *joinrel, const RfRelInfo *known, List *restrictlist)
@@ -351,7 +352,7 @@ why_not_sent(PlannerInfo *root, RelOptInfo *joinrel, const RfRelInfo *known, Lis
 
 /*
  * To the nodes right joins are left joins that are seen from the other side, and so are some
- * others.
+ * further kinds.
  */
 static bool
 is_seen_already(const RfRelInfo *known, JoinType jointype, const RelOptInfo *outerrel,
@@ -362,6 +363,11 @@ is_seen_already(const RfRelInfo *known, JoinType jointype, const RelOptInfo *out
 		 known->fragment->choices->last_inner == outerrel);
 }
 
+/*
+ * Called by core for each pair of relations. Makes the join's statement, or its choices over
+ * several nodes, and adds its paths. If data nodes cannot do the join, the reason is noted for
+ * EXPLAIN.
+ */
 void
 rdmaGetForeignJoinPaths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outerrel,
 						RelOptInfo *innerrel, JoinType jointype, JoinPathExtraData *extra)
@@ -409,8 +415,7 @@ rdmaGetForeignJoinPaths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *oute
 	if (why == NULL && rf_rows_may_be_rechecked(root))
 	{
 		/*
-		 * it gets no columns but those that its tables' scans give, so these leave no conditions
-		 * to it
+		 * it gets only columns that its tables' scans give, so these leave no conditions to it
 		 */
 		if (outer->local_conds == NIL && inner->local_conds == NIL)
 			local_join = GetExistingLocalJoinPath(joinrel);
@@ -468,9 +473,9 @@ rdmaGetForeignJoinPaths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *oute
 	rf_add_partial_path(root, joinrel, joinrel->relids, NULL, extra->restrictlist);
 }
 
-/* ---------- joins with what is no statement of the same server ---------- */
+/* ---------- joins with relations that are no statement of the same server ---------- */
 
-/* Are there foreign tables of ours in this query or one in its FROM? */
+/* Returns true if there are foreign tables of ours in this query or a query in its FROM. */
 static bool
 reads_ours(PlannerInfo *root)
 {

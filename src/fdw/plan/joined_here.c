@@ -51,7 +51,7 @@ why_dearer(RelOptInfo *rel, RelOptInfo *other)
 	return "another way was expected to cost less";
 }
 
-/* The note on this table; NULL: there is none yet. */
+/* The note on this table; NULL if there is no note yet. */
 static Note *
 find_note(struct RfJoinNotes *notes, Index other)
 {

@@ -1,19 +1,18 @@
 /*
  * key_join_plan.c
- *		Key joins: a foreign table joined with rows that are anywhere but on its server. What data
- *		nodes
- *		have joined is as good as a table, if they need not move rows for it.
+ * 	Key joins: a foreign table joined with rows that are anywhere but on its server. A join by data
+ * 	nodes is as good as a table, if they need not move rows for it.
  *
- * The rows that drive the join are read first, the data node is asked for those rows of the table
- * whose column is among their keys ("key = ANY ($1)"), and what it gives is matched here
- * (exec/key_join.c). So of a big table only rows with partners cross. The driving rows come from
- * any path: a local table, VALUES, a function, a CTE, another server.
+ * The rows that drive the join are read first, the data node is asked for rows of the table whose
+ * column is among their keys ("key = ANY ($1)"), and its answer is matched here (exec/key_join.c).
+ * So of a big table only rows with partners cross. The driving rows come from any path: a local
+ * table, VALUES, a function, a CTE, another server.
  *
  * A key join is a custom path with two children: the driving path, and a scan of the foreign table
- * with one condition more, whose parameter the join sets. Of several equalities the cheapest one is
- * sent, and the others are checked here.
+ * with one condition more, whose parameter the join sets. Of several equalities the cheapest is
+ * sent, and the rest are checked here.
  *
- * Not made: joins that data nodes can do, and those that keep rows of the table without partners,
+ * Not made: joins that data nodes can do, and joins that keep rows of the table without partners,
  * so LEFT, ANTI and FULL joins with the table on the preserved side. In a semi join whose outer
  * side is the table the inner side drives: "big.k IN (SELECT k FROM small)".
  */
@@ -42,8 +41,8 @@
 #include "plan_private.h"
 
 /*
- * Estimates of rows with partners are rough. What stays on the data node must be worth so many
- * round trips, or the join is left to core.
+ * Estimates of rows with partners are rough. The rows that stay on the data node must be worth so
+ * many round trips, or the join is left to core.
  */
 #define LEAST_GAIN			1.0
 
@@ -58,12 +57,12 @@ typedef struct KeyJoin
 	JoinType	jointype;
 	bool		reversed;		/* a semi join whose inner side drives */
 
-	/* the equality that is sent; rinfo NULL: none was found */
+	/* the equality that is sent; rinfo NULL if there is no such equality */
 	RestrictInfo *rinfo;
 	Expr	   *driver_key;
 	Var		   *table_key;
 	Oid			opno;			/* table_key op driver_key */
-	Expr	   *condition;		/* what the data node evaluates */
+	Expr	   *condition;		/* the conditions that the data node evaluates */
 	double		keys;
 	double		rows;			/* that cross */
 	RfKeyJoinCosts costs;
@@ -87,7 +86,7 @@ bare_column(Expr *expr)
 
 /*
  * key = ANY ($n). A column that is text here may be of an enum or another type there, which has no
- * operator with text: it is compared as what it is here.
+ * operator with text: it is compared as its local type.
  */
 static Expr *
 make_condition(Expr *column, OpExpr *equality, Oid opno, Oid key_type, Oid key_collation)
@@ -115,7 +114,7 @@ make_condition(Expr *column, OpExpr *equality, Oid opno, Oid key_type, Oid key_c
 }
 
 /*
- * The table in a statement that has a column, and what it costs to read what it is joined with
+ * The table in a statement that has a column, and the cost of reading the tables joined with it
  * there; NULL: it does not come from a table as it lies on the nodes.
  */
 static RfRelInfo *
@@ -154,7 +153,7 @@ cost_keys(KeyJoin *join)
 	join->keys = estimate_num_groups(root, key, join->driver->rows, NULL, NULL);
 	join->rows = clamp_row_est(all * Min(join->keys / Max(values, 1), 1));
 	batches = ceil(join->keys / RF_KEYS_MAX);
-	/* one that is driven from its inner side has one batch only */
+	/* a join that is driven from its inner side has one batch only */
 	if (join->reversed && batches > 1)
 		return false;
 	join->costs.round_trip = info->opts.fdw_startup_cost;
@@ -162,7 +161,7 @@ cost_keys(KeyJoin *join)
 		info->opts.byte_cost * info->width;
 	join->costs.key = -1;
 	work = info->rel_total_cost;
-	/* what the table is joined with there is read for each batch, but joined with fewer rows */
+	/* the tables joined with it there are read for each batch, but joined with fewer rows */
 	if (table != NULL)
 	{
 		others += Max(info->rel_total_cost - table->rel_total_cost - others, 0) * join->rows /
@@ -245,7 +244,10 @@ find_equality(KeyJoin *join, List *restrictlist)
 
 /* ---------- paths ---------- */
 
-/* Splits the join's clauses, apart from the key's, into its own and those that filter its rows. */
+/*
+ * Splits the join's clauses, apart from the key's, into its own and the clauses that filter its
+ * rows.
+ */
 static void
 split_clauses(KeyJoin *join, List *restrictlist, List **own, List **filter)
 {
@@ -254,7 +256,11 @@ split_clauses(KeyJoin *join, List *restrictlist, List **own, List **filter)
 
 	*own = NIL;
 	*filter = NIL;
-	/* those of outer security barriers after those of inner ones, as order_qual_clauses() has it */
+
+	/*
+	 * clauses of outer security barriers after clauses of inner barriers, as order_qual_clauses()
+	 * has it
+	 */
 	for (Index level = 0; level <= last_level; level++)
 	{
 		foreach(lc, restrictlist)
@@ -303,6 +309,10 @@ cost_path(KeyJoin *join, Path *path, Path *driver, List *own, List *filter)
 	path->total_cost = start + run_cost;
 }
 
+/*
+ * Adds the key join's path if an equality can send keys and the rows that need not cross are worth
+ * the round trips.
+ */
 static void
 add_key_join(KeyJoin *join, JoinPathExtraData *extra)
 {
@@ -359,7 +369,7 @@ add_key_join(KeyJoin *join, JoinPathExtraData *extra)
 
 /*
  * The cheapest statement of a join that moves no rows, as each batch of keys would move them again,
- * and is the same on all nodes, as is the one that asks for all rows.
+ * and is the same on all nodes, as is the statement that asks for all rows.
  */
 static RfRelInfo *
 join_statement(PlannerInfo *root, RelOptInfo *rel)
@@ -389,7 +399,9 @@ join_statement(PlannerInfo *root, RelOptInfo *rel)
 	return best;
 }
 
-/* The statement of a relation with whose scan keys can be sent; NULL: there is none. */
+/*
+ * The statement of a relation with whose scan keys can be sent; NULL if there is no such statement.
+ */
 static RfRelInfo *
 statement_for_keys(PlannerInfo *root, RelOptInfo *rel)
 {
@@ -425,9 +437,9 @@ rf_key_join_paths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outerrel,
 		return;
 
 	/*
-	 * What the data nodes can join is theirs, unless they need rows from here for it. They still
-	 * may with the next pair of sides, for which core's own join has to stay where rows may be
-	 * rechecked.
+	 * Joins that the data nodes can do are theirs, unless they need rows from here for it. They
+	 * still may with the next pair of sides, for which core's own join has to stay where rows may
+	 * be rechecked.
 	 */
 	if ((joinrel->fdw_private != NULL && ((RfRelInfo *) joinrel->fdw_private)->local_rels == NIL) ||
 		(joinrel->fdwroutine != NULL && rf_rows_may_be_rechecked(root)))
@@ -452,7 +464,7 @@ rf_key_join_paths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outerrel,
 
 /* ---------- plan ---------- */
 
-/* Is it the same column, maybe one that an outer join has set to NULL? */
+/* Returns true for the same column, maybe set to NULL by an outer join. */
 static bool
 is_same_column(Node *one, Node *other)
 {
@@ -483,9 +495,9 @@ find_column(Node *column, List *columns)
 }
 
 /*
- * Columns of the joined row: those of the driving rows, then the table's. From 16 on a column knows
- * which outer joins may have set it to NULL, so it has to look as it does to what is above the
- * join. The relation says how; the plan may get its list of columns only later.
+ * Columns of the joined row: first the driving rows', then the table's. From 16 on a column knows
+ * which outer joins may have set it to NULL, so it has to look the same above the join. The
+ * relation says how; the plan may get its list of columns only later.
  */
 static List *
 joined_columns(RelOptInfo *rel, List *plans)
@@ -541,6 +553,10 @@ place_in(Node *column, List *tlist)
 	elog(ERROR, "a foreign scan does not give the column that it is joined by");
 }
 
+/*
+ * Makes the CustomScan of a key join's path; its expressions refer to the joined row, in the order
+ * of RfKeyJoinExprs.
+ */
 static Plan *
 plan_key_join(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist, List *clauses,
 			  List *custom_plans)

@@ -1,9 +1,8 @@
 /*
  * local_rows.c
- *		Rows of this node as input of a remote statement: those of local tables, VALUES, functions,
- *		WITH queries
- *		and tables of other servers that are few. The data nodes join them, and group and sort what
- *		comes of it.
+ * 	Rows of this node as input of a remote statement: rows of local tables, VALUES, functions, WITH
+ * 	queries and tables of other servers that are few. The data nodes join them, and group and sort
+ * 	the result.
  *
  * A relation of few rows counts as one of the server that most of the query's rows come from: all
  * of its nodes have it. In the statement it is unnest() of array parameters, one for each column.
@@ -13,10 +12,10 @@
  * custom path with the relation's path and one more: another way to get the same rows without
  * sending any, which runs if there are too many (local_rows_paths.c, exec/local_rows.c).
  *
- * Does not: rows that are locked or written, or may be looked at again, and those of security
- * barriers; those of sub-selects in FROM, as there would be two plans of each, and core plans a
- * query once; those of volatile functions and conditions, which might be called twice; statements
- * within others, whose relations belong to another level of the query; servers that have compute
+ * Does not: rows that are locked or written, or may be looked at again, and rows behind security
+ * barriers; sub-selects in FROM, as there would be two plans of each, and core plans a query once;
+ * volatile functions and conditions, which might be called twice; statements within other
+ * statements, whose relations belong to another level of the query; servers that have compute
  * nodes, or are asked for estimates.
  */
 #include "postgres.h"
@@ -50,7 +49,7 @@ may_be_home(RelOptInfo *rel)
 		(info->nodes == NIL || info->fragment != NULL);
 }
 
-/* A table of the server and role of which the query reads most; NULL: there is none. */
+/* A table of the server and role of which the query reads most; NULL if there is no such table. */
 static RelOptInfo *
 find_home(PlannerInfo *root)
 {
@@ -81,7 +80,7 @@ find_home(PlannerInfo *root)
 	return home;
 }
 
-/* Can its values be in an array, and mean the same on the data node? */
+/* Returns true if its values can be in an array, and mean the same on the data node. */
 static bool
 can_be_sent(Oid type, RfRelInfo *home)
 {
@@ -115,7 +114,7 @@ reader_of(RelOptInfo *rel)
 	return OidIsValid(rel->userid) ? rel->userid : GetUserId();
 }
 
-/* May its rows be read again by what runs instead? A WITH query is computed once. */
+/* Returns true if its rows may be read again by the fallback. A WITH query is computed once. */
 static bool
 is_repeatable(RelOptInfo *rel, RangeTblEntry *rte)
 {
@@ -131,6 +130,10 @@ is_repeatable(RelOptInfo *rel, RangeTblEntry *rte)
 		!contain_volatile_functions((Node *) rte->values_lists);
 }
 
+/*
+ * Returns true if the relation's rows can go with a statement of home's server: few, repeatable,
+ * without lateral references, and with columns that may travel in arrays (*columns).
+ */
 static bool
 is_suitable(PlannerInfo *root, RelOptInfo *rel, RelOptInfo *home, List **columns)
 {
@@ -140,7 +143,7 @@ is_suitable(PlannerInfo *root, RelOptInfo *rel, RelOptInfo *home, List **columns
 	switch (rte->rtekind)
 	{
 		case RTE_RELATION:
-			/* its rights decide what the planner may know of it */
+			/* its rights decide which statistics the planner may use */
 			if (reader_of(rel) != reader_of(home))
 				return false;
 			break;
@@ -171,7 +174,7 @@ is_suitable(PlannerInfo *root, RelOptInfo *rel, RelOptInfo *home, List **columns
 	return true;
 }
 
-/* The relation's statement, as that of a table which all nodes have. */
+/* The relation's statement, made like the statement of a table which all nodes have. */
 static void
 place_relation(PlannerInfo *root, RelOptInfo *rel, RelOptInfo *home, List *columns)
 {
@@ -204,7 +207,7 @@ place_relation(PlannerInfo *root, RelOptInfo *rel, RelOptInfo *home, List *colum
 	info->local_conds_sel = 1;
 	info->rows = info->retrieved_rows = rel->rows;
 	info->width = rel->reltarget->width;
-	/* their text is made once, and goes to each node, which scans what unnest() gives */
+	/* their text is made once, and goes to each node, which scans the result of unnest() */
 	info->rel_startup_cost = path->total_cost + rel->rows *
 		(2 * cpu_operator_cost * list_length(columns) +
 			 info->opts.byte_cost * info->width * Max(list_length(info->nodes), 1));
@@ -246,8 +249,7 @@ rf_place_local_rows(PlannerInfo *root)
 }
 
 /*
- * A join's other paths are what may run instead: core's, and key joins, which do not depend on
- * estimates.
+ * A join's other paths may run instead: core's, and key joins, which do not depend on estimates.
  */
 void
 rf_add_local_rows_joins(PlannerInfo *root, RelOptInfo *joinrel, List *fdw_restrictinfo)

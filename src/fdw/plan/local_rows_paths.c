@@ -4,7 +4,7 @@
  *
  * Its first child runs the statement, maybe with sorting, grouping or a limit above it. The second
  * gives the same rows in another way, without sending any: an estimate of how many there are may be
- * wrong. The others are the paths of the relations whose rows are sent.
+ * wrong. The remaining children are the paths of the relations whose rows are sent.
  */
 #include "postgres.h"
 
@@ -48,7 +48,7 @@ rf_cheapest_path(RelOptInfo *rel)
 	return best;
 }
 
-/* The only input of a path; NULL: it has none, or several. */
+/* The only input of a path; NULL if it has no input, or several. */
 static Path *
 input_of(Path *path)
 {
@@ -75,7 +75,7 @@ input_of(Path *path)
 	}
 }
 
-/* The statement below the path; NULL: there is none. */
+/* The statement below the path; NULL if there is no statement. */
 static RfRelInfo *
 statement_of(Path *path)
 {
@@ -85,7 +85,8 @@ statement_of(Path *path)
 }
 
 /*
- * The planner frees paths that it finds better ones for, but not what is below them. NULL: unknown.
+ * The planner frees paths that it finds better paths for, but not the paths below them. NULL:
+ * unknown.
  */
 static Path *
 copy_path(Path *path)
@@ -123,7 +124,7 @@ copy_path(Path *path)
 			size = sizeof(IncrementalSortPath);
 			break;
 		case T_CustomPath:
-			/* those of others may be longer */
+			/* CustomPaths of other extensions may be larger */
 			if (strcmp(((CustomPath *) path)->methods->CustomName, RF_KEY_JOIN_NAME) != 0)
 				return NULL;
 			size = sizeof(CustomPath);
@@ -148,7 +149,7 @@ sends_local_rows(Path *path)
 	return IsA(path, CustomPath) && ((CustomPath *) path)->methods == &path_methods;
 }
 
-/* Is there such a path below it? */
+/* Returns true if there is such a path below it. */
 static bool
 has_local_rows(Path *path)
 {
@@ -159,7 +160,7 @@ has_local_rows(Path *path)
 
 /*
  * The relation's cheapest path with these columns that does not send the rows itself, if possible
- * without any that does below; NULL: there is none.
+ * without any that does below; NULL if there is no such path.
  */
 static Path *
 path_instead(RelOptInfo *rel, PathTarget *target)
@@ -247,7 +248,7 @@ find_column(List *plans, int paramid)
 				return list_make2_int(foreach_current_index(plan), foreach_current_index(lc));
 		}
 	}
-	elog(ERROR, "a column of the local rows is in none of their plans");
+	elog(ERROR, "a column of the local rows is missing in their plans");
 }
 
 /* Adds the subqueries of this query level that the plan scans, RelOptInfos. */
@@ -283,7 +284,7 @@ add_scanned_subqueries(PlannerInfo *root, Plan *plan, List **subqueries)
 	add_scanned_subqueries(root, innerPlan(plan), subqueries);
 }
 
-/* The statement, the plan that runs instead, and those that give the rows. */
+/* The statement, the plan that runs instead, and the plans that give the rows. */
 static Plan *
 plan_local_rows(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist, List *clauses,
 				List *custom_plans)

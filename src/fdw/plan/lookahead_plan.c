@@ -7,17 +7,16 @@
  * (decorrelate.c), finished plans change here: a Lookahead reads rows ahead of the node that the
  * sub-select or loop belongs to, and tells Batched Lookups, which take the foreign scans' places,
  * the values that their parameters will have for these rows. A lookup that is then asked for the
- * first of them sends all values in one statement, and keeps what is found for each
- * (exec/lookahead.c, exec/batched_lookup.c). What it keeps is found by the values of the
- * parameters, so that rows are right whatever was read ahead, and a value that comes again costs no
- * round trip at all.
+ * first of them sends all values in one statement, and keeps the rows for each (exec/lookahead.c,
+ * exec/batched_lookup.c). The kept rows are found by the values of the parameters, so that rows are
+ * right for any rows read ahead, and a value that comes again costs no round trip at all.
  *
  * More is asked for than without it only where rows are not read to the end. Nothing is that a CASE
  * or the like could have prevented, as it might be an error.
  *
- * The plans change after setrefs.c: columns are numbered as the executor finds them. Those of
- * UPDATE, DELETE and MERGE, and of what locks rows, do not change: with other versions of their
- * rows they may run again for one row.
+ * The plans change after setrefs.c: columns are numbered as the executor finds them. Plans of
+ * UPDATE, DELETE and MERGE, and of statements that lock rows, do not change: with other versions of
+ * their rows they may run again for one row.
  */
 #include "postgres.h"
 
@@ -68,8 +67,8 @@ is_ours(Plan *plan, const char *name)
 }
 
 /*
- * Is it other than the rows of the scan's statement make it, or has it a column that only the
- * table's own slot has?
+ * Returns true if it differs from the rows of the scan's statement, or has a column that only the
+ * table's own slot has.
  */
 static bool
 varies(Node *node, void *context)
@@ -86,8 +85,8 @@ varies(Node *node, void *context)
 }
 
 /*
- * Can all that it does be done for many values at once? Each row is computed once, so it must be
- * the same each time.
+ * Returns true if all of its work can be done for many values at once. Each row is computed once,
+ * so it must be the same each time.
  */
 static bool
 is_batchable(ForeignScan *scan)
@@ -101,7 +100,7 @@ is_batchable(ForeignScan *scan)
 		!contain_volatile_functions((Node *) plan->qual);
 }
 
-/* Columns of the table, to those that the scan tuple has of them. */
+/* Replaces the table's columns by the scan tuple's. */
 static Node *
 to_scan_tuple(Node *node, void *context)
 {
@@ -127,7 +126,7 @@ to_scan_tuple(Node *node, void *context)
 	return expression_tree_mutator(node, to_scan_tuple, context);
 }
 
-/* What the scan tuple has, as a join's scan has it. */
+/* The scan tuple's columns, as a join's scan has them. */
 static List *
 scan_columns(Changes *changes, ForeignScan *scan)
 {
@@ -174,9 +173,9 @@ replace_nth(List *list, int place, void *member)
 }
 
 /*
- * The scan with the statement for many values. Its rows are those of the scan, with the keys that
- * they are sorted by and the place of the values behind their columns. Sorted are those of each
- * value, so merging what comes of several nodes sorts them where there is one value only.
+ * The scan with the statement for many values. Its rows are the scan's rows, with the keys that
+ * they are sorted by and the place of the values behind their columns. The rows of each value are
+ * sorted, so merging the rows of several nodes sorts them where there is one value only.
  */
 static ForeignScan *
 batched_scan(Changes *changes, ForeignScan *scan, List **sort)
@@ -357,8 +356,8 @@ lookup(Changes *changes, ForeignScan *scan)
 }
 
 /*
- * Those in this plan that depend on these parameters, and otherwise only on what is there before
- * the plan runs. Replaces foreign scans by them.
+ * Finds scans in this plan that depend on these parameters, and otherwise only on values that exist
+ * before the plan runs. Replaces foreign scans by them.
  */
 static List *
 lookups_in(Changes *changes, Plan **place, const Bitmapset *params, const Bitmapset *outside)
@@ -391,7 +390,7 @@ lookups_in(Changes *changes, Plan **place, const Bitmapset *params, const Bitmap
 		}
 		return lappend_int(found, linitial_int(linitial(((CustomScan *) *place)->custom_private)));
 	}
-	/* what runs on a condition, in other processes, or again and again by itself */
+	/* parts that run on a condition, in other processes, or again and again by themselves */
 	if ((IsA(plan, Result) && ((Result *) plan)->resconstantqual != NULL) || IsA(plan, Gather) ||
 		IsA(plan, GatherMerge) || IsA(plan, RecursiveUnion))
 		return found;
@@ -416,7 +415,7 @@ lookups_in(Changes *changes, Plan **place, const Bitmapset *params, const Bitmap
 
 /* ---------- sub-selects ---------- */
 
-/* Those that are evaluated whenever the expression is. */
+/* Finds sub-selects that are evaluated whenever the expression is. */
 static bool
 always_evaluated(Node *node, void *context)
 {
@@ -431,7 +430,7 @@ always_evaluated(Node *node, void *context)
 		if (subplan->parParam != NIL && !subplan->useHashTable &&
 			subplan->subLinkType != CTE_SUBLINK && subplan->subLinkType != MULTIEXPR_SUBLINK)
 			*subplans = lappend(*subplans, subplan);
-		/* what is compared with its rows, for each of them */
+		/* the expression that is compared with its rows, for each of them */
 		return always_evaluated(subplan->testexpr, context);
 	}
 	if (IsA(node, CaseExpr))
@@ -455,7 +454,7 @@ has_subplan(Node *node, void *context)
 		(IsA(node, SubPlan) || expression_tree_walker(node, has_subplan, context));
 }
 
-/* What a node takes from its input, or computes itself for all that is above */
+/* The values that a node takes from its input, or computes itself for all nodes above */
 static bool
 is_input(Node *node)
 {
@@ -495,7 +494,7 @@ inputs_to_columns(Node *node, void *context)
 	return expression_tree_mutator(node, inputs_to_columns, context);
 }
 
-/* May its target list become any other? */
+/* Returns true if its target list may become any other list. */
 static bool
 can_project(Plan *plan)
 {
@@ -572,8 +571,8 @@ add_site(CustomScan *lookahead, const Site *site, List *inputs)
 }
 
 /*
- * The expressions move to a Lookahead above the node, which hands their inputs on. NULL: that helps
- * none of them.
+ * The expressions move to a Lookahead above the node, which hands their inputs on. NULL if that
+ * does not help.
  */
 static CustomScan *
 move_above(Changes *changes, Plan *plan, List *subplans, List *moved)
@@ -602,8 +601,8 @@ move_above(Changes *changes, Plan *plan, List *subplans, List *moved)
 
 /*
  * Sub-selects in WHERE, and those in the SELECT list, which only the rows need that are left.
- * Conditions stay in their order: what a security barrier or a policy hides is not shown to those
- * behind it.
+ * Conditions stay in their order: rows that a security barrier or a policy hides are not shown to
+ * conditions behind it.
  */
 static Plan *
 look_ahead_above(Changes *changes, Plan *plan)
@@ -623,7 +622,7 @@ look_ahead_above(Changes *changes, Plan *plan)
 			stay = lappend(stay, lfirst(lc));
 			continue;
 		}
-		/* others are asked for the rows that the first one leaves */
+		/* the remaining conditions are asked for the rows that the first one leaves */
 		if (moved == NIL)
 			(void) always_evaluated(lfirst(lc), &subplans);
 		moved = lappend(moved, lfirst(lc));
@@ -720,7 +719,7 @@ rf_look_ahead(PlannedStmt *result, CmdType command, int cursor_options, uint64 b
 	ListCell   *lc;
 
 	/*
-	 * what was planned in between, for a function say, may have had some; then nothing is found
+	 * a statement planned in between, for a function say, may have had some; then nothing is found
 	 * here
 	 */
 	if (rf_batch_statements == before || rf_is_disabled(RF_LOOKAHEAD) ||

@@ -51,7 +51,10 @@ first_info(RfSelect *select)
 	return select->info;
 }
 
-/* Is one server as good as the other: with the same nodes, which the keys' hash names alike? */
+/*
+ * Returns true if both servers are equally good: with the same nodes, which the keys' hash names
+ * alike.
+ */
 static bool
 are_servers_alike(RfSelect *a, RfSelect *b)
 {
@@ -70,7 +73,7 @@ are_servers_alike(RfSelect *a, RfSelect *b)
 		rf_have_same_buckets(one, other);
 }
 
-/* Of the same server, or servers, and with the same rights there? */
+/* Returns true if both use the same servers as the same user. */
 static bool
 have_one_source(RfSelect *a, RfSelect *b)
 {

@@ -58,7 +58,7 @@ find_scan(ModifyTable *plan, Index rtindex, int subplan_index)
 }
 
 /*
- * The columns of a join that RETURNING reads: those of the target one by one, whole rows of other
+ * The columns of a join that RETURNING reads: the target's columns one by one, whole rows of other
  * tables. False: some of them are not available.
  */
 static bool
@@ -201,10 +201,10 @@ join_statement(PlannerInfo *root, RelOptInfo *scanned, Index target, ForeignScan
 }
 
 /*
- * Can each node of the scan's server run the statement for itself? It must find there what it joins
- * with its rows of the target; of a replicated one all of it, and new values that are the same on
- * all nodes. Those that other tables give need not be: where a row has several partners any of them
- * is taken. read: the relations that new values are made of.
+ * Returns true if each node of the scan's server can run the statement for itself. It must find
+ * there the partners of its rows of the target; for a replicated target all of them, and new values
+ * that are the same on all nodes. New values from other tables need not be: where a row has several
+ * partners any of them is taken. read: the relations that new values are made of.
  */
 static bool
 nodes_can_write(PlannerInfo *root, RelOptInfo *scanned, Index target, Relids read)
@@ -283,7 +283,7 @@ rdmaPlanDirectModify(PlannerInfo *root, ModifyTable *plan, Index resultRelation,
 	if (leaves)
 		return false;
 
-	/* sub-selects need the target to have a name, as it has among others */
+	/* sub-selects need the target to have a name, as it has among other tables */
 	if (contain_subplans((Node *) statement.targets) ||
 		contain_subplans((Node *) scan->fdw_recheck_quals))
 	{

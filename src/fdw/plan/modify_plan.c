@@ -118,7 +118,7 @@ append_returned(StringInfo buf, const char *column, AttrNumber attno, List **ret
 
 /*
  * RETURNING the columns that the caller's RETURNING, view checks or AFTER triggers read: the remote
- * row may differ from what was sent. Of the system columns, ctid is the remote row's.
+ * row may differ from the sent row. Of the system columns, ctid is the remote row's.
  */
 void
 rf_append_returning(StringInfo buf, Relation rel, Index rti, bool whole_row, List *check_options,
@@ -243,7 +243,7 @@ delete_sql(const RfRowWrite *write, List **retrieved_attrs)
 	return buf.data;
 }
 
-/* Columns that an UPDATE assigns, and generated ones that follow from them. */
+/* Columns that an UPDATE assigns, and generated columns that follow from them. */
 static List *
 updated_columns(PlannerInfo *root, Index rti)
 {
@@ -276,8 +276,8 @@ rf_assigns_key(PlannerInfo *root, Index rti, const RfDistribution *distribution)
 }
 
 /*
- * The statements that take a row from its node and put it on another one (RF_MODIFY_MOVE). They run
- * after all rows were found, so nobody can be given what the nodes make of the new row.
+ * The statements that take a row from its node and put it on another node (RF_MODIFY_MOVE). They
+ * run after all rows were found, so nobody can be given the nodes' version of the new row.
  */
 static List *
 move_sql(const RfRowWrite *write)

@@ -3,16 +3,16 @@
  *		Tables of other servers whose nodes a server with nodes stands for, too, as tables of that
  *		one.
  *
- * A query may read tables of several servers that have nodes in common. Where all nodes of one are
- * nodes of another, its tables are to this query tables of the other: the nodes that it has not
- * have no rows of them. So is a table of a server that is one of the nodes itself, and a sub-select
- * in FROM that the server can do. Their own scans remain what they were. Servers with the same
+ * A query may read tables of several servers that have nodes in common. Where all nodes of one
+ * server are nodes of another, its tables are to this query tables of the other: the nodes that it
+ * has not have no rows of them. So is a table of a server that is one of the nodes itself, and a
+ * sub-select in FROM that the server can do. Their own scans do not change. Servers with the same
  * nodes become the one of which the query reads most, because rows move to where that one's are.
  *
- * Where their rows lie is what their own server's buckets say, and its nodes have other numbers
- * here. Only if each bucket is proved to lie on the node that the other server's buckets name, rows
- * with equal keys of both are on one node. Otherwise the server's buckets are a layout, which is
- * good for joins with tables that have the same.
+ * Their rows lie where their own server's buckets say, and its nodes have other numbers here. Only
+ * if each bucket is proved to lie on the node that the other server's buckets name, rows with equal
+ * keys of both are on one node. Otherwise the server's buckets are a layout, which is good for
+ * joins with tables that have the same.
  *
  * UPDATE and DELETE find their rows with tables that become some of the target's server, but the
  * target stays.
@@ -45,8 +45,8 @@ typedef struct Home
 } Home;
 
 /*
- * Is it a relation with a statement for one server? A partitioned table's nodes are not those of a
- * server.
+ * Returns true for a relation with a statement for one server. A partitioned table's nodes are no
+ * server's nodes.
  */
 static bool
 is_of_one_server(RelOptInfo *rel)
@@ -70,7 +70,8 @@ compare_homes(const ListCell *a, const ListCell *b)
 }
 
 /*
- * Those of the query level, so that none comes behind another one that its tables can be tables of.
+ * The servers of the query level, ordered so that no server comes behind another server that its
+ * tables can be tables of.
  */
 static List *
 find_homes(PlannerInfo *root)
@@ -197,7 +198,7 @@ place_there(RfRelInfo *own, Home *home)
 	return fragment;
 }
 
-/* For each of the other server's nodes what it has to read; NIL: all have the same. */
+/* For each of the other server's nodes the tables that it has to read; NIL: all have the same. */
 static List *
 parts_there(RfRelInfo *own, RfSelect *select, RfFragment *fragment, Home *home)
 {
@@ -233,8 +234,8 @@ are_types_known(List *tlist, RfRelInfo *info)
 }
 
 /*
- * The table's statement, as a SELECT of another query level: in this one the table's columns are
- * those of the SELECT. NULL: there is none.
+ * The table's statement, as a SELECT of another query level: in this level the table's columns are
+ * the SELECT's columns. NULL if it has no statement.
  */
 static RfSelect *
 select_of_table(PlannerInfo *root, RelOptInfo *rel, List *columns)
@@ -261,7 +262,7 @@ select_of_table(PlannerInfo *root, RelOptInfo *rel, List *columns)
 }
 
 /*
- * Exchanges know nodes by their numbers, and so do layouts, which can be told others unless they
+ * Exchanges know nodes by their numbers, and so do layouts, which can get new numbers unless they
  * are of partitions.
  */
 static bool
@@ -291,7 +292,7 @@ statement_there(PlannerInfo *root, RelOptInfo *rel, RfRelInfo *own, List *column
 	info->nodes = info->members = home->info->nodes;
 	info->opts = own->opts;
 	info->opts.use_remote_estimate = false;
-	/* what is known of all nodes */
+	/* common properties of all nodes */
 	info->opts.extensions = home->info->opts.extensions;
 	info->description = own->select == NULL || own->nodes != NIL ?
 		rf_description(own) :
@@ -365,7 +366,7 @@ place_relation(PlannerInfo *root, RelOptInfo *rel, Home *home)
 	return best;
 }
 
-/* All tables of a server, or none: they are to be joined with each other as well. */
+/* All tables of a server, or no table: they are to be joined with each other as well. */
 static void
 place_server(PlannerInfo *root, List *rels, Home *home)
 {

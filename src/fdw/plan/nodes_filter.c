@@ -1,10 +1,10 @@
 /*
  * nodes_filter.c
- *		Moved rows that have no partners in others, which move, too, are dropped before they leave.
+ * 	Moved rows that have no partners among other moved rows are dropped before they leave.
  *
- * What a filter is and does there: src/exchange/node_filter.c. Here: which rows may be filtered by
- * which, and whether that costs less. Those of a join's two sides, see nodes_join.c; and, below,
- * those that a sub-select groups.
+ * The filters themselves, and their use there: src/exchange/node_filter.c. Here: which rows may be
+ * filtered by which, and whether that costs less. The rows of a join's two sides, see nodes_join.c;
+ * and, below, the rows that a sub-select groups.
  */
 #include "postgres.h"
 
@@ -23,7 +23,7 @@ rf_survivors(PlannerInfo *root, RelOptInfo *side, RelOptInfo *other, List *equal
 
 	semi.min_lefthand = semi.syn_lefthand = side->relids;
 	semi.min_righthand = semi.syn_righthand = other->relids;
-	/* bare ones, in which nothing is kept of a join that is not the query's */
+	/* bare equalities, in which nothing is kept of a join that is not the query's */
 	foreach(lc, equalities)
 		clauses = lappend(clauses, ((RfEquality *) lfirst(lc))->clause);
 	return clauselist_selectivity(root, clauses, 0, JOIN_SEMI, &semi);
@@ -65,7 +65,7 @@ rf_note_rows(RfRelInfo *move)
 
 /* ---------- rows that a sub-select groups ---------- */
 
-/* Do rows of different keys go to the nodes by nothing but these keys' hash? */
+/* Returns true if rows of different keys go to the nodes by nothing but these keys' hash. */
 static bool
 is_hashed(RfRelInfo *move, int keys)
 {
@@ -77,8 +77,7 @@ is_hashed(RfRelInfo *move, int keys)
 
 /*
  * The moved rows that each row of `info` has come from, and which went by the keys by which those
- * are placed;
- * NULL: there are none.
+ * are placed; NULL if there are no such rows.
  */
 static RfRelInfo *
 find_origin(RfRelInfo *info, List *keys)
@@ -108,7 +107,7 @@ find_origin(RfRelInfo *info, List *keys)
 }
 
 /*
- * The rows that the sub-select groups, if they move and each group has those of one value of the
+ * The rows that the sub-select groups, if they move and each group has the rows of one value of the
  * keys; by these the sub-select is placed. NULL: it does anything else. Then groups without
  * partners need no rows.
  */
@@ -233,7 +232,7 @@ rf_filtered_select(PlannerInfo *root, RfRelInfo **outer, RfRelInfo *inner, List 
 		return NULL;
 	*outer = noted;
 
-	/* the same statement over fewer rows, of which other ways read the one that is there */
+	/* the same statement over fewer rows, of which other ways read the existing one */
 	result = palloc(sizeof(RfRelInfo));
 	*result = *inner;
 	result->select = palloc(sizeof(RfSelect));

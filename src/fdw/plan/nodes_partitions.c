@@ -2,13 +2,13 @@
  * nodes_partitions.c
  *		Partitioned tables with partitions on several servers, as tables of these nodes.
  *
- * Where a query joins such tables, the servers that hold their partitions are to it what the nodes
- * of a server with nodes are: each joins what it has, after rows have moved if need be
- * (nodes_join.c), and what stands above the join follows. To each node the table is a SELECT of its
- * own partitions, so every node gets a text of its own (querybuild.c); nothing else of it differs.
+ * Where a query joins such tables, the servers that hold their partitions act as the nodes of a
+ * server with nodes: each joins its own part, after rows have moved if need be (nodes_join.c), and
+ * operations above the join follow. To each node the table is a SELECT of its own partitions, so
+ * every node gets a text of its own (querybuild.c); nothing else of it differs.
  *
- * All partitioned tables of a query level get the same nodes, those of all of them, so that they
- * can be joined; one that has no partition there is empty there. Where rows lie is what the bounds
+ * All partitioned tables of a query level get the same nodes, the union of their nodes, so that
+ * they can be joined; a table that has no partition there is empty there. Rows lie where the bounds
  * of the partitions say, which core trusts as well: if a hash partitioned table's remainders lie on
  * the nodes in turn, then that is where rows are moved to by the same key, too. Any other bounds
  * are a layout, which is good for joins with tables that have the same.
@@ -86,7 +86,7 @@ collect_leaves(PlannerInfo *root, RelOptInfo *rel, List *exprs, Parent *parent)
 				return false;
 			tlist = lappend(tlist,
 							makeTargetEntry(expr, lfirst_node(Var, var)->varattno, NULL, false));
-			/* others can be fetched as they are, but for nothing else */
+			/* other expressions can be fetched as they are, but for nothing else */
 			if (rf_is_shippable_type(exprType((Node *) expr), info))
 				known = lappend(known, llast(tlist));
 		}
@@ -151,7 +151,7 @@ add_servers(List *servers, Parent *parent)
 
 /*
  * The servers in the order in which a hash partitioned table's remainders have them, so that its
- * rows are where moved ones would go; NIL if each has not one of the first remainders.
+ * rows are where moved rows would go; NIL if each has not one of the first remainders.
  */
 static List *
 servers_by_remainder(PlannerInfo *root, Parent *parent)
@@ -230,7 +230,7 @@ partition_keys(RfRelInfo *info, RelOptInfo *rel)
 	return keys;
 }
 
-/* Does the hash of the key say the place of every row as it does for moved ones? */
+/* Returns true if the hash of the key says the place of every row as it does for moved rows. */
 static bool
 is_placed_in_turn(const RfLayout *layout, int nodes)
 {
@@ -301,7 +301,7 @@ place_rows(PlannerInfo *root, RfRelInfo *info, Parent *parent)
 	fragment->single_node = rf_has_single_node(fragment);
 }
 
-/* Each node's part of the table; NULL: none. */
+/* Each node's part of the table; NULL if it has no part. */
 static List *
 parts_of_nodes(Parent *parent, List *nodes)
 {
@@ -355,6 +355,10 @@ merge_leaf_options(RfRelInfo *info, List *leaves)
 	info->user = NULL;
 }
 
+/*
+ * Makes the statement of a partitioned table over the servers of its partitions, so that joins can
+ * use it. Does nothing if a node without partitions could not name the types of its columns.
+ */
 static void
 place_parent(PlannerInfo *root, Parent *parent, List *nodes)
 {

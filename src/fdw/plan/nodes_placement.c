@@ -8,9 +8,9 @@
  *
  * Two rows that are equal in the keys are on one node only if all hash functions that were used
  * agree on it. So expressions count as equal by operators of one hash operator family only, the
- * default one of both types: int4 and int8 go together, int4 and numeric do not. What is only a
- * cast of another expression is hashed as that, where the cast gives a value that is equal to what
- * it was in such a family (int4 as int8, varchar as text).
+ * default one of both types: int4 and int8 go together, int4 and numeric do not. A mere cast of
+ * another expression is hashed as that, where the cast gives a value that is equal to its argument
+ * in such a family (int4 as int8, varchar as text).
  */
 #include "postgres.h"
 
@@ -48,7 +48,7 @@
 
 #include "plan.h"
 
-/* Of one relation; those beyond are the dearest. */
+/* Statements kept per relation; the most expensive are dropped. */
 #define MAX_CHOICES		8
 
 /* Hashes that are looked at for a proof; beyond that two servers count as different. */
@@ -75,8 +75,8 @@ is_integer(Oid type)
 }
 
 /*
- * Is it a built-in cast that keeps values equal, if the types have an equality at all? Implicit
- * ones lose nothing; others between integers fail where they would.
+ * Returns true for a built-in cast that keeps values equal, if the types have an equality at all.
+ * Implicit casts lose nothing; other casts between integers fail where they would.
  */
 static bool
 keeps_equal(FuncExpr *cast)
@@ -99,7 +99,7 @@ keeps_equal(FuncExpr *cast)
 	return result;
 }
 
-/* The expression hashed for it: that of its argument, if both have the same notion of equality. */
+/* The expression hashed for it: its argument's, if both have the same notion of equality. */
 static Expr *
 without_casts(Expr *expr)
 {
@@ -182,7 +182,7 @@ rf_hashable_equalities(List *rinfos, Relids outer, Relids inner)
 	return result;
 }
 
-/* Does it have the same value in all rows of the query? */
+/* Returns true if it has the same value in all rows of the query. */
 static bool
 is_fixed(Expr *expr)
 {
@@ -543,7 +543,7 @@ rf_single_node_values(RfFragment *fragment)
 
 /*
  * Columns are given their types by name, and their collations, so the nodes must have the same; and
- * a whole row is none.
+ * a whole row is not such a column.
  */
 static bool
 have_columns_known_types(PlannerInfo *root, RfRelInfo *info)
@@ -720,7 +720,7 @@ rf_move(PlannerInfo *root, RfRelInfo *info, List *keys, bool computed)
 	Assert(keys != NIL || info->fragment->placement != RF_PLACED_EVERYWHERE ||
 		   info->fragment->computed != computed);
 
-	/* to what stands above it is a table, whose conditions have been met */
+	/* for operations above it is a table, whose conditions have been met */
 	*move = *info;
 	move->remote_conds = NIL;
 	move->indexes = NIL;

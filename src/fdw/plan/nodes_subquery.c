@@ -4,9 +4,9 @@
  *
  * Every node runs the statement over its own rows, so rows that an operation compares must be on
  * one node: both branches are placed by hash of the same columns, or are moved there. UNION ALL
- * compares nothing. What is everywhere is good for the right side of INTERSECT and EXCEPT, and in
- * others it must be so on both sides, or one node sends its own to where the others' are. With
- * compute nodes all branches may go there instead.
+ * compares nothing. Rows that are everywhere are good for the right side of INTERSECT and EXCEPT,
+ * and in other operations both sides must be so, or one node sends its own to the place of the
+ * rest. With compute nodes all branches may go there instead.
  */
 #include "postgres.h"
 
@@ -59,6 +59,10 @@ counts_all_rows(RfSelect *select)
 		 (parse->groupClause == NIL || list_member(parse->groupingSets, NIL)));
 }
 
+/*
+ * The placement of a branch's rows in terms of its columns: the place of a set operation's rows
+ * depends on it. Returns false if the branch cannot be used by every node for itself.
+ */
 static bool
 place_branch(RfSelect *select, SelectPlace *place)
 {
@@ -123,8 +127,8 @@ can_move(RfSelect *select, List *columns)
 }
 
 /*
- * The branch's rows without those that are equal on the same node; NULL: that may not be asked for.
- * Each column has to be one of a table, because equal values may give different results of an
+ * The branch's rows without duplicates on the same node; NULL: that may not be asked for. Each
+ * column has to be one of a table, because equal values may give different results of an
  * expression, and must be equal there where it is here.
  */
 static RfRelInfo *
@@ -201,7 +205,7 @@ same_hashes(List *a, List *b)
 	return true;
 }
 
-/* Could this side be moved to where the other is? */
+/* Returns true if this side could be moved to the place of the other side. */
 static bool
 can_follow(RfSelect *select, SelectPlace *other)
 {
@@ -220,6 +224,10 @@ can_follow(RfSelect *select, SelectPlace *other)
 
 static bool place_select(RfSelect *select, SelectPlace *place);
 
+/*
+ * Decides where the rows of a set operation's branches meet: where they lie if that is enough, else
+ * by moving one branch or both. Returns false if no way is possible.
+ */
 static bool
 place_operation(RfSelect *select, SelectPlace *place)
 {
@@ -301,7 +309,10 @@ compares_nothing(RfSelect *select)
 		 compares_nothing(select->right));
 }
 
-/* Is the branch on the compute nodes, placed by these columns, hashed like the first branch's? */
+/*
+ * Returns true if the branch is on the compute nodes, placed by these columns, hashed like the
+ * first branch's.
+ */
 static bool
 is_there(RfSelect *select, List *columns, RfSelect *first)
 {
@@ -324,7 +335,7 @@ is_there(RfSelect *select, List *columns, RfSelect *first)
 	return true;
 }
 
-/* Can the branch be moved by these columns, hashed like the first branch's? */
+/* Returns true if the branch can be moved by these columns, hashed like the first branch's. */
 static bool
 can_come(RfSelect *select, List *columns, RfSelect *first)
 {
@@ -353,8 +364,8 @@ all_meet(List *selects, List *columns)
 }
 
 /*
- * Columns by which rows that are equal meet on the compute nodes: those of a branch that is there,
- * or all that will do.
+ * Columns by which equal rows meet on the compute nodes: the columns of a branch that is there, or
+ * all suitable columns.
  */
 static List *
 meeting_columns(List *selects)

@@ -3,10 +3,10 @@
  *		Grouping, windows, DISTINCT, ORDER BY and LIMIT over the rows of several data nodes.
  *
  * A group, a partition or a set of equal rows that lies on one node can be dealt with there, as
- * upper.c does it for a single node. It does so if the keys that place the rows are among what they
- * are grouped by, or after the rows have moved to where that says. Otherwise each node does its
- * part and the coordinator finishes it: it combines transition states, drops duplicates, merges
- * what the nodes have sorted, and counts to the limit.
+ * upper.c does it for a single node. It does so if the keys that place the rows are among the
+ * grouping keys, or after the rows have moved to their place by these. Otherwise each node does its
+ * part and the coordinator finishes it: it combines transition states, drops duplicates, merges the
+ * sorted rows of the nodes, and counts to the limit.
  */
 #include "postgres.h"
 
@@ -44,8 +44,8 @@ clause_exprs(PlannerInfo *root, List *clauses)
 }
 
 /*
- * By what rows are brought together, in each of several ways: what is common to all grouping sets,
- * or to all windows.
+ * The keys by which rows are brought together, in each of several ways: the common keys of all
+ * grouping sets, or of all windows.
  */
 static List *
 gathering_exprs(PlannerInfo *root, UpperRelationKind stage)
@@ -87,8 +87,8 @@ gathering_exprs(PlannerInfo *root, UpperRelationKind stage)
 }
 
 /*
- * Has one node all rows that belong together? Without anything to bring them together by all rows
- * do, and nodes that have none must not say so: an aggregate has a result even then.
+ * Returns true if each group lies on one node. Without grouping keys all rows form one group, and
+ * nodes that have no rows must not say so: an aggregate has a result even then.
  */
 static bool
 is_whole(RfRelInfo *info, List *exprs)
@@ -126,9 +126,9 @@ remember(RfChoices *choices, RfRelInfo *info, RelOptInfo *rel, RfRelInfo **best)
 }
 
 /*
- * Those of the expressions that rows are grouped by which windows, or DISTINCT, of the groups need:
- * what is brought together by these, need not be again, and groups cannot be moved. NIL: by all of
- * them, or none.
+ * The grouping expressions that windows, or DISTINCT, of the groups need: rows brought together by
+ * these need not be brought together again, and groups cannot be moved. NIL: by all of them, or no
+ * such keys.
  */
 static List *
 exprs_needed_above(PlannerInfo *root, UpperRelationKind stage, List *exprs)
@@ -305,7 +305,7 @@ add_states_path(PlannerInfo *root, RelOptInfo *input_rel, RelOptInfo *partial_re
 										  info->total_cost, NIL, rf_path_private(info, 0)));
 }
 
-/* Every node drops its duplicates, and the coordinator drops the remaining ones. */
+/* Every node drops its duplicates, and the coordinator drops the rest. */
 static void
 add_distinct_paths(PlannerInfo *root, RelOptInfo *input_rel, RelOptInfo *output_rel)
 {
@@ -337,7 +337,10 @@ add_distinct_paths(PlannerInfo *root, RelOptInfo *input_rel, RelOptInfo *output_
 	output_rel->fdw_private = whole;
 }
 
-/* May the rows of several nodes be merged? Here they are compared by our collations. */
+/*
+ * Returns true if the rows of several nodes may be merged. Here they are compared by our
+ * collations.
+ */
 static bool
 can_merge(PlannerInfo *root, RelOptInfo *rel, List *pathkeys)
 {
@@ -348,6 +351,7 @@ can_merge(PlannerInfo *root, RelOptInfo *rel, List *pathkeys)
 		rf_merge_keys(root, rel, info->tlist, pathkeys, &keys);
 }
 
+/* Adds paths in which each node sorts its rows and the coordinator merges them. */
 static void
 add_ordered_paths(PlannerInfo *root, RelOptInfo *input_rel, RelOptInfo *ordered_rel)
 {
@@ -429,6 +433,10 @@ add_limit_paths(PlannerInfo *root, RelOptInfo *input_rel, RelOptInfo *final_rel,
 	rel->fdw_private = before;
 }
 
+/*
+ * Adds the paths of a stage above an input that runs on several nodes: where the nodes can do all
+ * of it, and where they do a part that is finished here.
+ */
 void
 rf_upper_choices(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input_rel,
 				 RelOptInfo *output_rel, void *extra)

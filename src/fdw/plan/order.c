@@ -19,9 +19,9 @@
 #include "plan.h"
 
 /*
- * Would our own sort put the values into the same order?  A merge join compares rows sorted by the
- * data node with rows sorted here, and a different order gives wrong rows; so does merging rows
- * that several nodes have sorted.  Nodes may have other default collations.
+ * Returns true if our own sort would put the values into the same order. A merge join compares rows
+ * sorted by the data node with rows sorted here, and a different order gives wrong rows; so does
+ * merging rows that several nodes have sorted. Nodes may have other default collations.
  */
 static bool
 merges_safely(PathKey *pathkey)
@@ -29,7 +29,9 @@ merges_safely(PathKey *pathkey)
 	return pathkey->pk_eclass->ec_collation != DEFAULT_COLLATION_OID;
 }
 
-/* The orders that may be useful: the query's, and those of merge joins with other relations. */
+/*
+ * The orders that may be useful: the query's, and the orders of merge joins with other relations.
+ */
 static List *
 useful_orders(PlannerInfo *root, RelOptInfo *rel)
 {
@@ -67,8 +69,8 @@ useful_orders(PlannerInfo *root, RelOptInfo *rel)
 
 /*
  * The rows of several nodes, each sorted by these pathkeys, are merged by columns that they have:
- * fills *keys as RF_NODES_MERGE says. columns: those of the scan tuple, NIL: the table's. False
- * when a pathkey is no such column.
+ * fills *keys as RF_NODES_MERGE says. columns: the scan tuple's, NIL: the table's. False when a
+ * pathkey is no such column.
  */
 bool
 rf_merge_keys(PlannerInfo *root, RelOptInfo *rel, List *columns, List *pathkeys, List **keys)

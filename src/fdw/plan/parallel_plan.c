@@ -4,9 +4,9 @@
  *		path
  *		for it.
  *
- * What it gains: rows are decoded, filtered, joined and aggregated here by several processes. What
- * it costs: core's price for workers, and a copy of every batch. Parallel and asynchronous scans
- * exclude each other: core asks an Append for rows asynchronously only if it is not parallel.
+ * Its gain: rows are decoded, filtered, joined and aggregated here by several processes. Its cost:
+ * core's price for workers, and a copy of every batch. Parallel and asynchronous scans exclude each
+ * other: core asks an Append for rows asynchronously only if it is not parallel.
  */
 #include "postgres.h"
 
@@ -30,7 +30,7 @@
 
 #include "plan.h"
 
-/* A table set to asynchronous scans gets them, unless it is set to parallel ones as well. */
+/* A table set to asynchronous scans gets them, unless it is set to parallel scans as well. */
 static bool
 is_wanted(const RfTableOptions *opts)
 {
@@ -68,7 +68,7 @@ servers_of(ForeignServer *server)
 		list_concat_unique_oid(nodes, rf_server_compute_nodes(server));
 }
 
-/* servers, none of which has nodes */
+/* servers, all without nodes */
 static bool
 table_is_on(Oid relid, char relkind, List *servers)
 {
@@ -105,9 +105,9 @@ query_reads_from(Node *node, List *servers)
 }
 
 /*
- * Does the query of this planner read from one of the servers other than for `relids`? *unplanned
- * counts subqueries that do and are not planned, or just being planned. *streams: of all other
- * foreign tables.
+ * Returns true if the query of this planner reads from one of the servers other than for `relids`.
+ * *unplanned counts subqueries that do and are not planned, or just being planned. *streams: of all
+ * other foreign tables.
  */
 static bool
 others_read_from(PlannerInfo *root, Relids relids, List *servers, int *unplanned, int *streams)
@@ -118,7 +118,7 @@ others_read_from(PlannerInfo *root, Relids relids, List *servers, int *unplanned
 		RangeTblEntry *rte = root->simple_rte_array[i];
 
 		/*
-		 * It is not referenced, or is the parent of others; without a relation it may also be a
+		 * It is not referenced, or is the parent of children; without a relation it may also be a
 		 * branch of a set operation that is not planned yet.
 		 */
 		if ((rel == NULL && (root->parse->setOperations == NULL || rte == NULL)) ||
@@ -142,7 +142,7 @@ others_read_from(PlannerInfo *root, Relids relids, List *servers, int *unplanned
 	return false;
 }
 
-/* servers: those that the statement runs on, which reads relids */
+/* servers of the statement, which reads relids */
 static bool
 has_servers_to_itself(PlannerInfo *root, Relids relids, List *servers)
 {
@@ -163,7 +163,7 @@ has_servers_to_itself(PlannerInfo *root, Relids relids, List *servers)
 		if (others_read_from((PlannerInfo *) lfirst(lc), NULL, servers, &unplanned, &streams))
 			return false;
 	}
-	/* the one that is being planned is where we are */
+	/* the query that is being planned contains us */
 	for (PlannerInfo *outer = root->parent_root; outer != NULL; outer = outer->parent_root)
 	{
 		/* a CTE or sublink: the rest of the outer query is not known yet */

@@ -8,12 +8,12 @@
  * Append of such scans.  Core makes these itself for the children of a partitioned table, but only
  * with enable_partitionwise_aggregate, and it is off by default.
  *
- * A state that is also the result (count, sum of integer, min, max) is what the plain aggregate
- * gives.  Others are asked for as rdma.partialize(avg(x), NULL::bytea), see serve/partialize.c.
- * States of type internal travel as what their serial function makes of them.  Core's deserial
- * functions trust those bytes, so only formats are accepted that the decoder knows how to check
- * (batch/state.c); all others, and states of another major version, which may mean something else
- * there, are left to be computed here from all rows.
+ * A state that is also the result (count, sum of integer, min, max) is the plain aggregate's
+ * result. Other states are asked for as rdma.partialize(avg(x), NULL::bytea), see
+ * serve/partialize.c. States of type internal travel in the form of their serial function. Core's
+ * deserial functions trust those bytes, so only formats are accepted that the decoder knows how to
+ * check (batch/state.c); all other states, and states of another major version, which may mean
+ * something else there, are left to be computed here from all rows.
  */
 #include "postgres.h"
 
@@ -74,7 +74,7 @@ rf_partial_grouping_target(PlannerInfo *root, PathTarget *grouping_target, Node 
 		Expr	   *expr = (Expr *) lfirst(lc);
 		Index		ref = get_pathtarget_sortgroupref(grouping_target, i++);
 
-		/* all as written, also those that the planner found redundant: see append_group_by() */
+		/* all as written, also columns that the planner found redundant: see append_group_by() */
 		if (ref != 0 && get_sortgroupref_clause_noerr(ref, root->parse->groupClause) != NULL)
 			add_column_to_pathtarget(target, expr, ref);
 		else
@@ -304,7 +304,7 @@ rf_group_over_append(PlannerInfo *root, RelOptInfo *input_rel, RelOptInfo *group
 	double		rows = 0;
 	ListCell   *lc;
 
-	/* what core does with the setting, or one server for all of it */
+	/* core's behaviour with the setting, or one server for all of it */
 	if (extra->patype != PARTITIONWISE_AGGREGATE_NONE || input_rel->fdw_private != NULL ||
 		(extra->flags & GROUPING_CAN_PARTIAL_AGG) == 0 || root->parse->hasTargetSRFs ||
 		IS_DUMMY_REL(input_rel))

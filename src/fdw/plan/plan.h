@@ -5,8 +5,8 @@
  * Several data nodes can run one statement at once. Every node runs the same SQL text, except for
  * the names of partitions (nodes_partitions.c). A relation of a server with nodes has one or more
  * statements, RfRelInfo, that differ in the placement of their rows: its choices. A move of rows
- * between nodes is an RfRelInfo of its own, over that of the moved rows; in the text it is a call
- * of rdma.exchange() in FROM.
+ * between nodes is an RfRelInfo of its own, over the RfRelInfo of the moved rows; in the text it is
+ * a call of rdma.exchange() in FROM.
  */
 #ifndef RF_PLAN_H
 #define RF_PLAN_H
@@ -21,8 +21,8 @@
 #include "fdw/deparse/statement.h"
 
 /*
- * The memory that lives as long as the relation. What a base relation keeps has to be allocated
- * there, as joins are planned in memory that may go before it does: GEQO clears all of an
+ * The memory that lives as long as the relation. All data that a base relation keeps has to be
+ * allocated there, as joins are planned in memory that may go before it does: GEQO clears all of an
  * attempt's, with the joins that it has built, and nothing that stays may point to those.
  */
 static inline MemoryContext
@@ -34,12 +34,12 @@ rf_memory_of(RelOptInfo *rel)
 /* Reads table, server and options and sorts the conditions */
 extern RfRelInfo *rf_relinfo_build(PlannerInfo *root, RelOptInfo *baserel, Oid foreigntableid);
 
-/* Does the query lock or write a local table, so that rows may be rechecked? */
+/* Returns true if the query locks or writes a local table, so that rows may be rechecked. */
 extern bool rf_rows_may_be_rechecked(PlannerInfo *root);
 
 /*
- * Are whole rows of this relation used? UPDATE and DELETE request those of all relations but the
- * target, for rechecks.
+ * Returns true if whole rows of this relation are used. UPDATE and DELETE request whole rows of all
+ * relations but the target, for rechecks.
  */
 extern bool rf_row_is_wanted(PlannerInfo *root, Index relid);
 
@@ -61,8 +61,8 @@ extern void rf_identify_rows(PlannerInfo *root, RelOptInfo *rel);
 extern bool rf_is_written(PlannerInfo *root, Index relid);
 
 /*
- * What it costs others that a scan of the target of UPDATE or DELETE locks its rows; 0: of another
- * relation.
+ * The cost for other transactions that a scan of the target of UPDATE or DELETE locks its rows; 0
+ * for other relations.
  */
 extern Cost rf_lock_cost(PlannerInfo *root, RelOptInfo *rel);
 
@@ -101,8 +101,8 @@ rf_path_info(ForeignPath *path)
 }
 
 /*
- * A table's own statement, also where it is a table of another server to the query; NULL: it has
- * none.
+ * A table's own statement, also where it is a table of another server to the query; NULL if it has
+ * no statement.
  */
 static inline RfRelInfo *
 rf_own_statement(RelOptInfo *rel)
@@ -135,7 +135,7 @@ extern void rf_add_sorted_paths(PlannerInfo *root, RelOptInfo *rel, Path *local_
 								List *fdw_restrictinfo);
 
 /*
- * Sets costs that no option gives: the defaults, or those of the network's round trip and
+ * Sets costs that no option gives: the defaults, or costs by the network's round trip and
  * bandwidth.
  */
 extern void rf_transfer_costs(ForeignServer *server, RfTableOptions *opts);
@@ -176,7 +176,7 @@ extern void rf_estimate_rel(PlannerInfo *root, RelOptInfo *rel);
  * rf_decoder_expect_state().
  */
 
-/* The columns: grouping columns, and aggregates (also those in HAVING) as partial ones. */
+/* The columns: grouping columns, and aggregates (also in HAVING) as partial aggregates. */
 extern PathTarget *rf_partial_grouping_target(PlannerInfo *root, PathTarget *grouping_target,
 											  Node *having);
 
@@ -219,7 +219,7 @@ extern uint64 rf_batch_statements;
  */
 extern void rf_estimate_partial(RfRelInfo *info, double divisor, RfEstimate *est);
 
-/* Adds paths of a subquery or parent whose rows are those of one statement. */
+/* Adds paths of a subquery or parent whose rows come from one statement. */
 extern void rf_select_paths(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte);
 
 /* For set operations whose branches are planned: adds the path that runs them on the data node. */
@@ -255,14 +255,14 @@ extern bool rf_wanted_columns(PlannerInfo *root, RelOptInfo *rel, List *more, Li
 extern void rf_place_partitioned_tables(PlannerInfo *root);
 
 /*
- * Tables of servers whose nodes, or which themselves, are among those of another server that the
- * query reads, as tables of that one (nodes_common.c); when all base relations have their paths.
+ * Treats tables of servers whose nodes, or which themselves, are among the nodes of another server
+ * that the query reads, as tables of that server (nodes_common.c); when all base relations have
+ * their paths.
  */
 extern void rf_place_tables_of_nodes(PlannerInfo *root);
 
 /*
- * Of a table that becomes one of another server: paths that there are run the statement that there
- * was.
+ * Before a table is assigned to another server: existing paths keep their statement.
  */
 extern void rf_keep_statement(List *paths, RfRelInfo *info);
 
@@ -273,16 +273,16 @@ extern void rf_keep_statement(List *paths, RfRelInfo *info);
 extern void rf_place_local_rows(PlannerInfo *root);
 
 /*
- * add_path() of a path that runs a statement, maybe with sorting, grouping or a limit above it. One
- * that gets local rows becomes the custom path which reads them (local_rows_paths.c), and is left
- * out if there is no other path for the same, or that costs about the same.
+ * add_path() of a path that runs a statement, maybe with sorting, grouping or a limit above it. A
+ * path that gets local rows becomes the custom path which reads them (local_rows_paths.c), and is
+ * left out if there is no other path for the same, or another path costs about the same.
  */
 extern void rf_add_path(PlannerInfo *root, RelOptInfo *rel, Path *path);
 
-/* The paths of a join's statements that get local rows, when it has all others. */
+/* The paths of a join's statements that get local rows, when it has all its other paths. */
 extern void rf_add_local_rows_joins(PlannerInfo *root, RelOptInfo *joinrel, List *fdw_restrictinfo);
 
-/* The cheapest way to read a relation by itself; NULL: there is none. */
+/* The cheapest way to read a relation by itself; NULL if there is no path. */
 extern Path *rf_cheapest_path(RelOptInfo *rel);
 
 /* The place of a server, which has to be one of the nodes, among them. */
@@ -296,7 +296,7 @@ rf_place_of(List *nodes, Oid serverid)
 	return place;
 }
 
-/* Are all of these servers among the others? */
+/* Returns true if all of these servers are among `others`. */
 static inline bool
 rf_are_among(List *nodes, List *others)
 {
@@ -310,8 +310,8 @@ rf_are_among(List *nodes, List *others)
 extern void rf_subqueries_are_remote(RfRelInfo *info, List *planned);
 
 /*
- * is a constant among the grouping columns? Where they must be named by expression a constant
- * cannot be.
+ * Returns true if a constant is among the grouping columns. Where they must be named by expression
+ * a constant cannot be.
  */
 extern bool rf_groups_by_constant(PlannerInfo *root);
 
@@ -329,8 +329,8 @@ extern void rf_key_join_paths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo
 							  RelOptInfo *innerrel, JoinType jointype, JoinPathExtraData *extra);
 
 /*
- * Did the statement say ONLY of this foreign table, whose server has nodes? row_names.c has noted
- * it.
+ * Returns true if the statement said ONLY of this foreign table, whose server has nodes.
+ * row_names.c has noted it.
  */
 static inline bool
 rf_says_only(const RangeTblEntry *rte)
@@ -338,7 +338,7 @@ rf_says_only(const RangeTblEntry *rte)
 	return !rte->inFromCl;
 }
 
-/* Why a relation, by any of its statements, does not join others: see joined_here.c. */
+/* Why a relation, by any of its statements, does not join another: see joined_here.c. */
 struct RfJoinNotes
 {
 	List	   *notes;			/* one for each table */
@@ -365,7 +365,8 @@ extern List *rf_joined_here(PlannerInfo *root, RfRelInfo *info);
 extern const char *rf_why_apart(PlannerInfo *root, RelOptInfo *rel, RelOptInfo *other);
 
 /*
- * Notes joins with what is no statement of the same server, for which core does not ask a wrapper.
+ * Notes joins with relations that are no statement of the same server, for which core does not ask
+ * a wrapper.
  */
 extern void rf_note_unasked_join(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outerrel,
 								 RelOptInfo *innerrel);
@@ -385,7 +386,7 @@ extern ForeignScan *rdmaGetForeignPlan(PlannerInfo *root, RelOptInfo *rel, Oid f
 									   ForeignPath *best_path, List *tlist, List *scan_clauses,
 									   Plan *outer_plan);
 
-/* Does the relation belong to this wrapper? */
+/* Returns true if the relation belongs to this wrapper. */
 extern bool rf_is_our_rel(RelOptInfo *rel);
 extern bool rf_is_our_scan(ForeignScan *plan);
 
@@ -422,8 +423,9 @@ extern void rf_append_returning(StringInfo buf, Relation rel, Index rti, bool wh
 								List *check_options, List *returning, List **retrieved_attrs);
 
 /*
- * Is the table a partition, and is one of these columns in its bounds? Core does not move rows out
- * of foreign partitions, so an UPDATE may leave a row in a partition where no query finds it.
+ * Returns true if the table is a partition, and one of these columns is in its bounds. Core does
+ * not move rows out of foreign partitions, so an UPDATE may leave a row in a partition where no
+ * query finds it.
  */
 extern bool rf_writes_partition_key(Relation rel, List *target_attrs);
 
@@ -437,8 +439,8 @@ extern bool rf_writes_partition_key(Relation rel, List *target_attrs);
 extern void rf_key_junk_name(Oid relid, int key, char *name);
 
 /*
- * Does the UPDATE of the relation assign a column of the key by which its rows are distributed?
- * distribution: NULL where the server has no nodes.
+ * Returns true if the UPDATE of the relation assigns a column of the key by which its rows are
+ * distributed. distribution: NULL where the server has no nodes.
  */
 extern bool rf_assigns_key(PlannerInfo *root, Index rti, const RfDistribution *distribution);
 
@@ -448,7 +450,7 @@ extern void rf_place_table(PlannerInfo *root, RfRelInfo *info);
 /* Expressions known to equal a key because of these conditions (RestrictInfos). */
 extern List *rf_key_members(Expr *key, List *rinfos);
 
-/* May rows go to the server's compute nodes? */
+/* Returns true if rows may go to the server's compute nodes. */
 static inline bool
 rf_may_compute(const RfRelInfo *info)
 {
@@ -456,21 +458,24 @@ rf_may_compute(const RfRelInfo *info)
 }
 
 /*
- * Does the hash of a key name the same node with the buckets of either's server? Both servers have
- * nodes.
+ * Returns true if the hash of a key names the same node with the buckets of either's server. Both
+ * servers have nodes.
  */
 extern bool rf_have_same_buckets(const RfRelInfo *a, const RfRelInfo *b);
 
-/* Do both layouts have rows with equal keys in the same place? */
+/* Returns true if both layouts have rows with equal keys in the same place. */
 extern bool rf_same_layout(const RfLayout *a, const RfLayout *b);
 
 /* The place of the only node that has to run the statement, if known; else -1. */
 extern int	rf_only_place(const RfFragment *fragment);
 
-/* Of all that have to, an IntList; NIL: all nodes, or it is not known. */
+/*
+ * Returns the places of the nodes that must run the statement, an IntList; NIL if all must or it is
+ * unknown.
+ */
 extern List *rf_only_places(const RfFragment *fragment);
 
-/* Does one node have all rows, and run the statement alone? */
+/* Returns true if one node has all rows, and runs the statement alone. */
 extern bool rf_has_single_node(RfFragment *fragment);
 
 /*
@@ -479,18 +484,19 @@ extern bool rf_has_single_node(RfFragment *fragment);
  */
 extern bool rf_add_choice(RfChoices *choices, RfRelInfo *info);
 
-/* Would it not be added, placed so, even if it cost as little as that? */
+/* Returns true if it would not be added, placed so, even if it cost as little as that. */
 extern bool rf_is_no_choice(RfChoices *choices, RfFragment *fragment, Cost least);
 
 /*
- * Does no node's server run out of flows for the statement's exchanges? It is not asked how many it
- * has, but taken to have as many as this one. Where it has fewer, the statement fails at once.
+ * Returns true if no node's server runs out of flows for the statement's exchanges. It is not asked
+ * how many it has, but taken to have as many as this one. Where it has fewer, the statement fails
+ * at once.
  */
 extern bool rf_has_flows(const RfRelInfo *info);
 
 /*
- * From unique_key.c: tells the core what joins by unique keys of several columns of this table
- * give. After its equivalence classes and the size of the table are known, and before any join is
+ * From unique_key.c: tells the core the sizes of joins by unique keys of several columns of this
+ * table. After its equivalence classes and the size of the table are known, and before any join is
  * built.
  */
 extern void rf_note_unique_keys(PlannerInfo *root, RfRelInfo *info);
@@ -512,16 +518,19 @@ extern List *rf_hashable_equalities(List *rinfos, Relids outer, Relids inner);
 /* The expression without casts, if all nodes hash rows by it alike; else NULL. */
 extern Expr *rf_hashable_key(Expr *expr, RfRelInfo *info);
 
-/* Do equal values of both have the same hash? False if one of them has none. */
+/* Returns true if equal values of both have the same hash, false if one of them has no hash. */
 extern bool rf_same_hash(Expr *a, Expr *b);
 
 /*
- * Is the hash of equal values the same: does one list contain a member of the other, or its
- * partner?
+ * Returns true if the hash of equal values is the same: one list contains a member of the other, or
+ * its partner.
  */
 extern bool rf_keys_agree(List *outer_key, List *inner_key, List *equalities);
 
-/* Are all keys among these expressions?  Then rows that are equal in those are on one node. */
+/*
+ * Returns true if all keys are among these expressions. Then rows that are equal in those are on
+ * one node.
+ */
 extern bool rf_placed_by(RfRelInfo *info, List *exprs);
 
 /*
@@ -550,15 +559,17 @@ extern RfRelInfo *rf_move(PlannerInfo *root, RfRelInfo *info, List *keys, bool c
  */
 extern RfRelInfo *rf_move_different(PlannerInfo *root, RfRelInfo *info, List *keys, bool computed);
 
-/* The statement of its rows without those of a node that are equal, whose columns these are. */
+/* The statement of its rows without duplicates on a node, compared by these columns. */
 extern RfRelInfo *rf_different_rows(PlannerInfo *root, RfRelInfo *info, List *columns);
 
-/* Can nothing tell two equal values of the type apart, as btree calls them equal? */
+/*
+ * Returns true if nothing can tell two equal values of the type apart, as btree calls them equal.
+ */
 extern bool rf_equal_is_same(Oid type, Oid collation);
 
 /*
- * The costs of the move; those of a statement on all nodes together, without its result's transfer
- * here.
+ * The costs of the move; the costs of a statement on all nodes together, without its result's
+ * transfer here.
  */
 extern void rf_estimate_move(RfRelInfo *move);
 
@@ -570,8 +581,8 @@ extern double rf_survivors(PlannerInfo *root, RelOptInfo *side, RelOptInfo *othe
 						   List *equalities);
 
 /*
- * Can the moved rows be filtered by `other`, which move, too, and would that pay if none had
- * partners there? Filters go the way of rows, so each node must have some.
+ * Returns true if the moved rows can be filtered by `other`, which move, too, and that would pay if
+ * no row had partners there. Filters go the way of rows, so each node must have some.
  */
 extern bool rf_can_filter(const RfRelInfo *move, const RfRelInfo *other);
 
@@ -586,16 +597,15 @@ extern bool rf_filter_may_pay(const RfRelInfo *move, const RfRelInfo *filter);
 extern RfRelInfo *rf_filtered_move(RfRelInfo *move, RfRelInfo *other, double survivors);
 
 /*
- * Lets the rows be what others are filtered by: these move for that, but not where they are in
- * place.
+ * Lets the rows filter other rows: these move for that, but not where they are in place.
  */
 extern void rf_note_rows(RfRelInfo *move);
 
 /*
  * The inner side, which is where the outer one is, of a join that needs no rows without partners,
  * as it costs when it is a sub-select whose rows move before it groups them, and only those do that
- * have partners in the moved rows that the outer side comes from. If there are none *outer becomes
- * such. NULL: it is not, or it does not pay.
+ * have partners in the moved rows that the outer side comes from. If there is no such statement
+ * *outer becomes it. NULL: it is not, or it does not pay.
  */
 extern RfRelInfo *rf_filtered_select(PlannerInfo *root, RfRelInfo **outer, RfRelInfo *inner,
 									 List *equalities);
@@ -610,17 +620,17 @@ extern Cost rf_nodes_cost(const RfRelInfo *info);
 extern Cost rf_least_join_cost(const RfRelInfo *outer, const RfRelInfo *inner);
 
 /*
- * Hashes of the most frequent values of this key, those that would give their node much more work
- * than others, as text; NULL: there are none.
+ * Hashes of the most frequent values of this key, the values that would give their node much more
+ * work than the average, as text; NULL if there are no such values.
  */
 extern char *rf_heavy_keys(PlannerInfo *root, RfRelInfo *info, Expr *key);
 
-/* Can its rows be moved at all? */
+/* Returns true if its rows can be moved at all. */
 extern bool rf_can_move(PlannerInfo *root, RfRelInfo *info);
 
 /*
- * Makes all statements for this join from those of its sides; joined has all but the placement.
- * known is the earlier statement of joinrel, made with other sides, or NULL.
+ * Makes all statements for this join from the statements of its sides; joined has all but the
+ * placement. known is the earlier statement of joinrel, made with other sides, or NULL.
  */
 extern void rf_join_choices(PlannerInfo *root, RelOptInfo *joinrel, RfRelInfo *joined,
 							RfRelInfo *known, List *fdw_restrictinfo);
@@ -649,7 +659,7 @@ extern RfRelInfo *rf_build_upper(PlannerInfo *root, UpperRelationKind stage, Rel
 								 RelOptInfo *output_rel, void *extra, PathTarget **columns);
 extern void rf_set_ordered(RelOptInfo *ordered_rel, RelOptInfo *input_rel);
 
-/* What the stage gives; *est gets the costs of sub-plans among it, which run here for each row. */
+/* The stage's columns; *est gets the costs of sub-plans among it, which run here for each row. */
 extern PathTarget *rf_upper_target(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *rel,
 								   RfEstimate *est);
 extern bool rf_limit_is_shippable(PlannerInfo *root, RelOptInfo *rel, FinalPathExtraData *extra);

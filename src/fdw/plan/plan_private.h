@@ -46,7 +46,7 @@ typedef enum RfScanPrivateIndex
 
 	/*
 	 * OidList: for every remote output column the deserial function that its values, states of an
-	 * aggregate, will go through; InvalidOid for others.  Empty: there are none.
+	 * aggregate, will go through; InvalidOid for other columns. Empty without states.
 	 */
 	RF_SCAN_STATES,
 	/* String: EXPLAIN's description of a join or an upper relation; empty for a table */
@@ -87,14 +87,14 @@ typedef enum RfScanNodesIndex
 {
 	/* OidList: the servers of the nodes, in order */
 	RF_NODES_SERVERS,
-	/* IntList: places in that list of those that run the statement */
+	/* IntList: places in that list of the nodes that run the statement */
 	RF_NODES_PLACES,
 
 	/*
 	 * List of the statement's exchanges, number = place + 1: each list_make3(String kind,
 	 * "repartition" or "replicate"; Float: rows that move; String: its description in EXPLAIN; two
-	 * IntLists: the members (places in RF_NODES_PLACES) that run its query, and those that receive
-	 * its rows).
+	 * IntLists: the members (places in RF_NODES_PLACES) that run its query, and the members that
+	 * receive its rows).
 	 */
 	RF_NODES_EXCHANGES,
 
@@ -140,7 +140,7 @@ typedef enum RfScanComputeIndex
 	RF_COMPUTE_HOLDERS,
 	/* String: for nodes that only store rows: the exchanges that send them, no columns, no rows */
 	RF_COMPUTE_SEND_SQL,
-	/* String: for nodes that store none: the statement without the queries of these exchanges */
+	/* String: for nodes that store no rows: the statement without the queries of these exchanges */
 	RF_COMPUTE_JOIN_SQL
 } RfScanComputeIndex;
 
@@ -275,7 +275,7 @@ rf_scan_nodes_member(ForeignScan *plan, RfScanNodesIndex member)
 	return (List *) list_nth(rf_scan_nodes(plan), member);
 }
 
-/* NULL: there is none */
+/* NULL if there is no such statement */
 static inline const char *
 rf_scan_batch_sql(ForeignScan *plan)
 {
@@ -318,7 +318,7 @@ typedef enum RfDirectPrivateIndex
 								 * parameters */
 	RF_DIRECT_EXCHANGES,		/* as RF_NODES_EXCHANGES, of INSERT */
 	RF_DIRECT_FETCH,			/* as RF_SCAN_FETCH: for the buffers of these */
-	RF_DIRECT_STRATEGY			/* String: for EXPLAIN of INSERT over nodes; empty: none */
+	RF_DIRECT_STRATEGY			/* String: for EXPLAIN of INSERT over nodes; otherwise empty */
 } RfDirectPrivateIndex;
 
 /* ---------- key joins ---------- */
@@ -334,7 +334,7 @@ typedef enum RfDirectPrivateIndex
 #define RF_KEYS_MAX			10000	/* but no more keys than this, */
 #define RF_KEYS_MAX_BYTES	(1024 * 1024)	/* and no more of their bytes */
 
-/* What the planner thinks; execution compares it with what it sees. */
+/* The planner's estimates; execution compares them with the actual rows. */
 typedef struct RfKeyJoinCosts
 {
 	Cost		round_trip;
@@ -360,7 +360,8 @@ typedef enum RfKeyJoinPrivateIndex
 	RF_KEY_JOIN_FIRST_ROWS,		/* Boolean: begin with a small batch */
 	RF_KEY_JOIN_OPERATOR,		/* OidList: column of the table = key, and the collation */
 	RF_KEY_JOIN_COSTS,			/* List of Floats: RfKeyJoinCosts */
-	RF_KEY_JOIN_COLUMN,			/* Integer: of the scan's rows, from 0, the one that is compared */
+	RF_KEY_JOIN_COLUMN,			/* Integer: the place from 0 of the compared column in the scan's
+								 * rows */
 	RF_KEY_JOIN_NPRIVATE
 } RfKeyJoinPrivateIndex;
 
@@ -397,13 +398,14 @@ rf_key_join_costs(CustomScan *plan)
 /* ---------- local rows ---------- */
 
 /*
- * CustomScan: custom_plans are the statement, with what is above it, the plan that runs instead if
- * there are too many rows, and those that give the rows. custom_private has an IntList for each of
- * the statement's RF_SCAN_LOCAL: which of the latter plans, and which of its columns, both from 0.
+ * CustomScan: custom_plans are the statement, with the plans above it, the plan that runs instead
+ * if there are too many rows, and the plans that give the rows. custom_private has an IntList for
+ * each of the statement's RF_SCAN_LOCAL: which of the latter plans, and which of its columns, both
+ * from 0.
  */
 #define RF_LOCAL_ROWS_NAME	"Local Rows"
 
-/* What one relation may be expected to have, and what it may turn out to have. */
+/* Rows that one relation may be expected to have, and rows that it may turn out to have. */
 #define RF_LOCAL_ROWS_PLANNED	10000
 #define RF_LOCAL_BYTES_PLANNED	(1024 * 1024)
 #define RF_LOCAL_ROWS_MAX		100000
@@ -414,7 +416,7 @@ rf_key_join_costs(CustomScan *plan)
 /*
  * Reads rows ahead, and tells batched lookups the values that the parameters will have for them.
  * CustomScan.custom_exprs: those values, in terms of a row; custom_private: two IntLists, the
- * parameters' numbers, and those of the lookups.
+ * numbers of the parameters and of the lookups.
  */
 #define RF_LOOKAHEAD_NAME	"Lookahead"
 

@@ -1,8 +1,7 @@
 /*
  * query_parts.c
- *		Parts of a parsed query: what is in them, and small ones to build others from. Used where
- *		sub-selects
- *		become joins.
+ * 	Parts of a parsed query: their contents, and small parts to build queries from. Used where
+ * 	sub-selects become joins.
  */
 #include "postgres.h"
 

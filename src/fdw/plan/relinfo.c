@@ -1,7 +1,7 @@
 /*
  * relinfo.c
- *		Collects what the planner needs to know about one foreign table: its options, which of the
- *		query's conditions the data node evaluates, and which columns must cross the wire.
+ * 	Collects the planner's knowledge about one foreign table: its options, which of the query's
+ * 	conditions the data node evaluates, and which columns must cross the wire.
  */
 #include "postgres.h"
 
@@ -62,7 +62,7 @@ find_members(RfRelInfo *info)
 	}
 }
 
-/* Does the query lock or write a table that is here? */
+/* Returns true if the query locks or writes a local table. */
 bool
 rf_rows_may_be_rechecked(PlannerInfo *root)
 {
@@ -108,7 +108,10 @@ rf_row_is_wanted(PlannerInfo *root, Index relid)
 	return bms_is_member(0 - FirstLowInvalidHeapAttributeNumber, attrs);
 }
 
-/* Is there a sub-select that may not be evaluated, though what is around it is? */
+/*
+ * Returns true if there is a sub-select that may not be evaluated, though the expression around it
+ * is.
+ */
 static bool
 has_conditional_sublink(Node *node, void *context)
 {
@@ -170,7 +173,7 @@ rf_relinfo_build(PlannerInfo *root, RelOptInfo *baserel, Oid foreigntableid)
 	{
 		find_members(info);
 		info->distribution = rf_table_distribution(foreigntableid);
-		/* no node knows what all of them have */
+		/* no node knows the tables of all of them */
 		info->opts.use_remote_estimate = false;
 	}
 	if (!info->opts.use_remote_estimate)

@@ -1,13 +1,12 @@
 /*
  * row_names.c
- *		What a query says about rows of several nodes that holds on each of them only: ctid, and
- *		ONLY.
+ * 	Names of rows in a query over several nodes that are valid on each of them only: ctid, and ONLY.
  *
  * A ctid names a row of one table of one node. Rows of two nodes have the same one, so a condition
  * on it would find rows that were not meant, and a DELETE would delete them. It may be shown, as a
  * column of the outermost query's result, which nothing there compares, and one may ask whether
- * there is one at all (IS NULL). Every other use is refused. What finds rows again to write them
- * (modify_plan.c) is not in the query.
+ * there is one at all (IS NULL). Every other use is refused. The ctid that finds rows again to
+ * write them (modify_plan.c) is not in the query.
  *
  * ONLY leaves out the partitions and children that the table has on its nodes. The planner forgets
  * it: to it, a table without children here needs no ONLY. So it is noted where nothing else looks
@@ -46,8 +45,8 @@ is_on_several_nodes(Oid relid)
 }
 
 /*
- * One of the table and its partitions and children that lies on several nodes; InvalidOid: none
- * does.
+ * One of the table and its partitions and children that lies on several nodes; InvalidOid if there
+ * is no such table.
  */
 static Oid
 member_on_several_nodes(const RangeTblEntry *rte)
@@ -107,6 +106,10 @@ without_shown(List *tlist)
 	return rest;
 }
 
+/*
+ * Looks for forbidden uses of ctid in one query, and notes for its tables on several nodes whether
+ * the statement said ONLY.
+ */
 static bool
 check_query(Query *query, List *queries)
 {

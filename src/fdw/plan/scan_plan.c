@@ -39,6 +39,10 @@ typedef struct EcMatchContext
 	List	   *done;			/* members dealt with before */
 } EcMatchContext;
 
+/*
+ * Called by core for each foreign table: collects its RfRelInfo and sets the estimated number and
+ * width of its rows.
+ */
 void
 rdmaGetForeignRelSize(PlannerInfo *root, RelOptInfo *baserel, Oid foreigntableid)
 {
@@ -55,9 +59,9 @@ rdmaGetForeignRelSize(PlannerInfo *root, RelOptInfo *baserel, Oid foreigntableid
 	}
 
 	/*
-	 * No rows in the catalog is what ANALYZE leaves of a table that was empty then. Nothing here
-	 * hears of rows that came since, as they need not come from here, so that is no more believed
-	 * than if it had never been analyzed.
+	 * ANALYZE leaves no rows in the catalog for a table that was empty then. Nothing here hears of
+	 * rows that came since, as they need not come from here, so that is no more believed than if
+	 * it had never been analyzed.
 	 */
 	if (baserel->tuples <= 0)
 	{
@@ -71,7 +75,10 @@ rdmaGetForeignRelSize(PlannerInfo *root, RelOptInfo *baserel, Oid foreigntableid
 	rf_note_unique_keys(root, info);
 }
 
-/* Is this equivalence member an expression of our relation that we have not dealt with? */
+/*
+ * Returns true if this equivalence member is an expression of our relation that we have not dealt
+ * with.
+ */
 static bool
 ec_member_matches(PlannerInfo *root, RelOptInfo *rel, EquivalenceClass *ec,
 				  EquivalenceMember *em, void *arg)
@@ -104,6 +111,10 @@ add_parameterization(PlannerInfo *root, RelOptInfo *baserel, RestrictInfo *rinfo
 	return list_append_unique_ptr(ppis, get_baserel_parampathinfo(root, baserel, required_outer));
 }
 
+/*
+ * Adds a path for each set of outer relations whose values restrict the scan, from join clauses and
+ * equivalence classes; the data node's planner estimates them.
+ */
 static void
 add_parameterized_paths(PlannerInfo *root, RelOptInfo *baserel)
 {
@@ -217,8 +228,8 @@ rdmaGetForeignPaths(PlannerInfo *root, RelOptInfo *baserel, Oid foreigntableid)
 }
 
 /*
- * Of all tables of a base or join relation; NULL: no locks. A node cannot lock rows that it joins
- * with those of an exchange, neither there nor at their origin: if another transaction writes one
+ * The locks of all tables of a base or join relation; NULL without locks. A node cannot lock rows that it joins
+ * with rows of an exchange, neither there nor at their origin: if another transaction writes one
  * before it is found by its ctid, the node's transaction fails to serialize.
  */
 static const char *
@@ -276,8 +287,8 @@ sort_scan_clauses(PlannerInfo *root, RelOptInfo *baserel, List *scan_clauses,
 /*
  * A child of Append returns exactly the required columns, so every row of a slot as wide as its
  * table would have to be projected. Its slot gets only those columns, in the order required.
- * Returns the slot's columns (NIL: those of the table), and changes the attributes that the remote
- * columns fill to match. Not if rows may be rechecked, which takes whole rows.
+ * Returns the slot's columns (NIL: the table's), and changes the attributes that the remote columns
+ * fill to match. Not if rows may be rechecked, which takes whole rows.
  */
 static List *
 narrow_slot(PlannerInfo *root, RelOptInfo *rel, List *tlist, List *local_exprs, List **attrs)
@@ -372,8 +383,8 @@ rf_join_strategies(List *names)
 
 /*
  * RF_SCAN_NODES: all nodes run the statement, but of rows that all of them have one gives them all.
- * Where others compute, all do their part, and it is only them whom rows come from. columns: those
- * of the scan tuple, NIL: the table's.
+ * Where compute nodes work, all do their part, and rows come only from the compute nodes. columns:
+ * the scan tuple's, NIL: the table's.
  */
 static List *
 scan_nodes(PlannerInfo *root, RelOptInfo *rel, ForeignPath *path, List *columns,
@@ -397,7 +408,7 @@ scan_nodes(PlannerInfo *root, RelOptInfo *rel, ForeignPath *path, List *columns,
 	{
 		Assert(!info->fragment->exchanges);
 		places = list_make1_int(0);
-		/* rows are locked where all who lock them meet */
+		/* lock on the first node, so that concurrent lockers conflict */
 		any = list_length(servers) > 1 && !locks_rows;
 	}
 	else
@@ -503,8 +514,8 @@ add_keys(PlannerInfo *root, RelOptInfo *rel, List *remote_exprs, Expr *condition
 }
 
 /*
- * Of the remote parameters those that are columns of local rows, as RF_SCAN_LOCAL says. Their node
- * sets them: to core they are constants.
+ * Returns the parameters that carry columns of local rows (RF_SCAN_LOCAL). The Local Rows node
+ * fills them; core sees constants.
  */
 static List *
 take_local_params(List *params)
@@ -577,7 +588,10 @@ batch_statement(PlannerInfo *root, RelOptInfo *rel, ForeignPath *path, List *con
 	return list_make1(makeString(sql));
 }
 
-/* Of a base, join or upper relation; the latter two have no scanrelid, but columns of their own. */
+/*
+ * Creates the ForeignScan of a base, join or upper relation; the last two have no scanrelid, but
+ * columns of their own.
+ */
 ForeignScan *
 rdmaGetForeignPlan(PlannerInfo *root, RelOptInfo *rel, Oid foreigntableid,
 				   ForeignPath *best_path, List *tlist, List *scan_clauses, Plan *outer_plan)
@@ -611,7 +625,10 @@ rdmaGetForeignPlan(PlannerInfo *root, RelOptInfo *rel, Oid foreigntableid,
 		late_lock = locking;
 		locking = NULL;
 	}
-	/* what may run instead of one with local rows can have plans for them: see local_rows_paths.c */
+
+	/*
+	 * the fallback of a statement with local rows can have plans for them: see local_rows_paths.c
+	 */
 	if (info->local_rels == NIL)
 		rf_subqueries_are_remote(info, NIL);
 	if (simple)

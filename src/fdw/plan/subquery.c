@@ -7,14 +7,14 @@
  * node, the subquery is a table of that data node to the query around it, and so are all children
  * of a parent (of UNION ALL, inheritance or partitions) that lie on the same one: joins,
  * aggregates, sorting and limits above them are made as above any foreign table. Set operations
- * themselves are an upper relation whose statement is made of those of their branches.
+ * themselves are an upper relation whose statement is made of its branches' statements.
  *
- * What core knows as a subquery is no relation that a ForeignScan could be of, so the scan is one
- * of an upper relation that nothing but its path knows, below a projection that does nothing.
+ * A subquery RTE cannot be the target of a ForeignScan, so the scan belongs to an upper relation
+ * that nothing but its path knows, below a projection that does nothing.
  *
  * The planner has tables of a subquery checked for permissions when it comes to that subquery's
- * plan.  Here there is none, as if the subquery had been proved empty; rf_subqueries_are_remote()
- * sees to it that the check is made as in that case.
+ * plan. Here there is no such plan, as if the subquery had been proved empty;
+ * rf_subqueries_are_remote() sees to it that the check is made as in that case.
  */
 #include "postgres.h"
 
@@ -45,8 +45,8 @@
  */
 
 /*
- * The columns that a subquery gives, as branch of a set operation in the operation's types.  NIL:
- * it has none, or they have other types where nothing can be done about it.
+ * The columns that a subquery gives, as branch of a set operation in the operation's types. NIL: it
+ * has no columns, or they have other types where nothing can be done about it.
  */
 static List *
 output_columns(PlannerInfo *root, RfRelInfo *info, SetOperationStmt *op)
@@ -136,9 +136,9 @@ is_fenced(Query *query)
 }
 
 /*
- * Can a planned subquery be part of a statement at all? Rows hidden by security barriers must not
- * reach conditions that the data node could evaluate below them. Sub-plans that run here need a
- * plan that they are initialized for.
+ * Returns true if a planned subquery can be part of a statement at all. Rows hidden by security
+ * barriers must not reach conditions that the data node could evaluate below them. Sub-plans that
+ * run here need a plan that they are initialized for.
  */
 static bool
 may_be_part(PlannerInfo *root, RangeTblEntry *rte)
@@ -148,7 +148,7 @@ may_be_part(PlannerInfo *root, RangeTblEntry *rte)
 		!is_fenced(root->parse) && root->parse->commandType == CMD_SELECT;
 }
 
-/* Are these columns those of the operation without being converted? */
+/* Returns true if these are the columns of the operation without conversion. */
 static bool
 are_columns_of(List *columns, SetOperationStmt *op)
 {
@@ -244,7 +244,7 @@ last_stage(PlannerInfo *root)
 /*
  * A planned subquery over several nodes: all statements of its last stage, which differ in the
  * placement of rows, because the query above may make a more expensive one the better. Their order
- * does not matter. NIL: there are none.
+ * does not matter. NIL if there are no statements.
  */
 static List *
 nodes_selects(RelOptInfo *rel, RangeTblEntry *rte)
@@ -331,7 +331,7 @@ copy_select(RfSelect *select)
 	return copy;
 }
 
-/* It where its rows are and, if there are compute nodes, there: placing one moves what it reads. */
+/* It where its rows are and, if there are compute nodes, there: placing a table moves its rows. */
 static List *
 with_places(RfSelect *select)
 {
@@ -461,7 +461,7 @@ select_info(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte, RfSelect *se
 
 /*
  * A query that only reads the rows of a single statement gains nothing over the scan of that
- * statement; one that joins or groups them does.
+ * statement; a query that joins or groups them does.
  */
 void
 rf_select_paths(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte)
@@ -537,7 +537,7 @@ rf_select_paths(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte)
  * ---------------------------------------------------------------------------------------------
  */
 
-/* The operation over exactly these branches; *below are those of node. */
+/* The operation over exactly these branches; *below gets the branches of node. */
 static SetOperationStmt *
 find_operation(Node *node, Relids relids, Relids *below)
 {

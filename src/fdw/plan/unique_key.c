@@ -3,17 +3,17 @@
  *		Joins by a unique key of several columns, as the planner core estimates those by a foreign
  *		key.
  *
- * Of a join by several columns the core multiplies what each lets through. Of the columns of one
- * key that is too few rows, by the number of values of all but one of them: thousands of times.
- * Local tables have foreign keys, from which it learns that a row finds one partner; foreign tables
- * have none here. But a unique key, which ANALYZE has fetched, with all its columns equated to
- * those of one other relation says nearly as much: no row finds more than one, and it is hardly
- * joined with where most find none. So it goes onto the core's list of foreign keys, already
- * matched to the conditions of the query. What the data nodes' foreign keys refer to is such a key;
- * one of a single column tells the core nothing that it does not know from the number of values.
+ * For a join by several columns the core multiplies the selectivities of each. Of the columns of
+ * one key that is too few rows, by the number of values of all but one of them: thousands of times.
+ * Local tables have foreign keys, from which it learns that a row finds one partner; foreign tables have
+ * no foreign keys here. But a unique key, which ANALYZE has fetched, with all its columns equated to
+ * columns of one other relation says nearly as much: no row finds more than one, and it is hardly
+ * joined with where most rows find no partner. So it goes onto the core's list of foreign keys,
+ * already matched to the conditions of the query. The data nodes' foreign keys refer to such a key;
+ * a key of a single column tells the core nothing that it does not know from the number of values.
  *
- * Where the other columns are unique as well, the smaller table refers to the larger one. And
- * whether semi and anti joins find a partner is what only a real foreign key could tell.
+ * Where the other columns are unique as well, the smaller table refers to the larger one. And only
+ * a real foreign key could tell whether semi and anti joins find a partner.
  */
 #include "postgres.h"
 
@@ -23,7 +23,7 @@
 
 #include "plan.h"
 
-/* The column of the relation that the expression is; InvalidAttrNumber: none. */
+/* The column of the relation that the expression is; InvalidAttrNumber if it is no column. */
 static AttrNumber
 column_of(Node *node, Index relid)
 {
@@ -53,7 +53,10 @@ find_member(EquivalenceClass *ec, Index relid, AttrNumber column)
 	return NULL;
 }
 
-/* Is there an equivalence class with column place of the key and a column of the other relation? */
+/*
+ * Returns true if there is an equivalence class with column place of the key and a column of the
+ * other relation.
+ */
 static bool
 match_class(PlannerInfo *root, RelOptInfo *rel, ForeignKeyOptInfo *key, int place)
 {
@@ -120,7 +123,7 @@ has_column(const AttrNumber *columns, int count, int column)
 	return false;
 }
 
-/* Has the relation a unique index on some of these columns? */
+/* Returns true if the relation has a unique index on some of these columns. */
 static bool
 is_unique(PlannerInfo *root, RelOptInfo *rel, const AttrNumber *columns, int count)
 {
@@ -151,8 +154,8 @@ is_unique(PlannerInfo *root, RelOptInfo *rel, const AttrNumber *columns, int cou
 }
 
 /*
- * Is the one relation on the inner side of a semi or anti join, and the other one on its outer
- * side?
+ * Returns true if the first relation is on the inner side of a semi or anti join, and the second on
+ * its outer side.
  */
 static bool
 is_looked_for(PlannerInfo *root, Index inner, Index outer)
@@ -170,7 +173,7 @@ is_looked_for(PlannerInfo *root, Index inner, Index outer)
 	return false;
 }
 
-/* The other relation's columns as the key, and ours as those that refer to it. */
+/* The other relation's columns as the key, and ours as referring columns. */
 static void
 turn_round(ForeignKeyOptInfo *key)
 {
@@ -190,8 +193,8 @@ turn_round(ForeignKeyOptInfo *key)
 }
 
 /*
- * All columns of the unique index with those of the other relation that the query equates them to;
- * NULL: there is one without.
+ * All columns of the unique index with the columns of the other relation that the query equates
+ * them to; NULL if a column has no such partner.
  */
 static ForeignKeyOptInfo *
 match_index(PlannerInfo *root, RelOptInfo *rel, RfIndex *index, Index other)

@@ -58,7 +58,9 @@ has_columns(Node *expr)
 						   PVC_INCLUDE_PLACEHOLDERS) != NIL;
 }
 
-/* Adds a column to the SELECT list; one that has a number of its own in GROUP BY stands alone. */
+/*
+ * Adds a column to the SELECT list; a column that has a number of its own in GROUP BY stands alone.
+ */
 static void
 add_column(RfRelInfo *info, Expr *expr, Index sortgroupref)
 {
@@ -117,9 +119,10 @@ add_expression(PlannerInfo *root, RelOptInfo *rel, Node *expr)
 }
 
 /*
- * A grouping set may turn one column to NULL and not another one that is the same expression.
- * Would they be taken for each other?  The executor tells columns apart by their expressions.  The
- * planner does so by placeholders, of which nothing is left in the data node's statement.
+ * A grouping set may turn one column to NULL and not a second column of the same expression.
+ * Returns true if they would be taken for each other. The executor tells columns apart by their
+ * expressions. The planner does so by placeholders, of which nothing is left in the data node's
+ * statement.
  */
 static bool
 sets_are_ambiguous(PlannerInfo *root, List *exprs)
@@ -199,8 +202,8 @@ group(PlannerInfo *root, RelOptInfo *rel, PathTarget *target, List *having)
 	}
 
 	/*
-	 * All rows are one group only because of an aggregate, and the planner leaves out those that
-	 * are not wanted: without any left the statement would give every row.
+	 * All rows are one group only because of an aggregate, and the planner leaves out unwanted
+	 * aggregates: without any left the statement would give every row.
 	 */
 	return parse->groupClause != NIL || parse->groupingSets != NIL || info->having != NIL ||
 		contain_agg_clause((Node *) info->tlist);
@@ -249,7 +252,7 @@ window(PlannerInfo *root, RelOptInfo *rel, PathTarget *target)
 	return true;
 }
 
-/* Exactly the columns that must differ, so none of them may be computed from others here. */
+/* Exactly the columns that must differ, so they may not be computed from other columns here. */
 static bool
 make_distinct(PlannerInfo *root, RelOptInfo *rel, PathTarget *target)
 {
@@ -266,7 +269,8 @@ make_distinct(PlannerInfo *root, RelOptInfo *rel, PathTarget *target)
 		Index		ref = get_pathtarget_sortgroupref(target, i++);
 
 		/*
-		 * a value that is the same in all rows makes no difference, unless it is none of that kind
+		 * a value that is the same in all rows makes no difference, unless it is a key of another
+		 * kind
 		 */
 		if (!has_columns((Node *) expr))
 		{
@@ -274,7 +278,7 @@ make_distinct(PlannerInfo *root, RelOptInfo *rel, PathTarget *target)
 				return false;
 			continue;
 		}
-		/* nor may there be others, such as grouping or sort columns below */
+		/* nor may there be further columns, such as grouping or sort columns below */
 		if (ref == 0 || get_sortgroupref_clause_noerr(ref, root->parse->distinctClause) == NULL ||
 			!rf_is_shippable_expr(root, rel, expr))
 			return false;
@@ -393,7 +397,7 @@ rf_set_ordered(RelOptInfo *ordered_rel, RelOptInfo *input_rel)
 	ordered_rel->fdw_private = info;
 }
 
-/* Above set operations there is none. */
+/* Above set operations there is no such target. */
 PathTarget *
 rf_upper_target(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *rel, RfEstimate *est)
 {

@@ -135,6 +135,10 @@ add_projected_path(PlannerInfo *root, RelOptInfo *input_rel, RelOptInfo *final_r
 													  rf_path_private(info, extra->limit_needed ? RF_PATH_LIMIT : 0)));
 }
 
+/*
+ * Called by core for each stage above scans and joins. Adds paths if the input is a remote
+ * statement and the data node, or each of several, can do the stage.
+ */
 void
 rdmaGetForeignUpperPaths(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input_rel,
 						 RelOptInfo *output_rel, void *extra)
@@ -146,7 +150,7 @@ rdmaGetForeignUpperPaths(PlannerInfo *root, UpperRelationKind stage, RelOptInfo 
 	if (rf_push_down != RF_PUSH_DOWN_ALL || input_rel->fdw_private == NULL ||
 		root->parse->hasTargetSRFs)
 		return;
-	/* the last relation of INSERT and the like writes what the one before gives */
+	/* the last relation of INSERT and the like writes the rows of the relation before it */
 	if (stage == UPPERREL_FINAL && root->parse->commandType != CMD_SELECT)
 		return;
 	if (((RfRelInfo *) input_rel->fdw_private)->fragment != NULL)

@@ -1,5 +1,5 @@
 /*
- * bench.h - the engine without PostgreSQL: what a run is, and what it gives.
+ * bench.h - the engine without PostgreSQL: the parameters of a run, and its results.
  *
  * node.c runs one load between two nodes: each a process with real lanes over a real provider, real
  * flows, and threads in place of the backends. Over the simulated provider, which lives in one
@@ -22,8 +22,8 @@
 #define BENCH_VALUE_MEMORY	((size_t) 64 << 20)
 
 /*
- * How a group's messages find their consumers. Of the others than BENCH_FLOWS there is one group in
- * a load, and its flows are producers x consumers.
+ * How a group's messages find their consumers. Of each kind other than BENCH_FLOWS there is one
+ * group in a load, and its flows are producers x consumers.
  */
 typedef enum BenchKind
 {
@@ -46,7 +46,7 @@ typedef struct BenchGroup
 	uint32_t	slots;			/* per flow, on both sides */
 	uint32_t	pool;			/* receive buffers that all its flows share; 0 = each has its own.
 								 * One consumer, one peer */
-	bool		granted;		/* of the pool: none is claimed */
+	bool		granted;		/* of the pool: all are free */
 	uint32_t	slot_size;		/* with the header of 64 bytes */
 	uint32_t	length;			/* payload of a message; 0 = a full slot */
 	uint32_t	burst;			/* messages that come at once, then a gap; 0 = as fast as it goes */
@@ -79,7 +79,7 @@ typedef struct BenchLoad
 	 * flow, the first group's.
 	 */
 	bool		drive;
-	uint32_t	drive_burst;	/* messages; 0 = none ever */
+	uint32_t	drive_burst;	/* messages; 0 for no bursts */
 	uint32_t	drive_gap_us;	/* within a burst, from effect to the next post */
 	uint32_t	drive_idle_us;	/* between bursts */
 	RfLaneConfig lane;			/* the settings of lane_thread.h, starting from bench_defaults() */
@@ -103,7 +103,7 @@ typedef struct BenchResult
 	uint64_t	high_water;		/* bytes in flight under the window */
 	uint64_t	in_place;		/* bytes sent from value memory */
 	uint64_t	registrations;	/* of value memory */
-	RfCalibration calibration;	/* what copying and registering cost */
+	RfCalibration calibration;	/* measured costs of copying and registering */
 	uint64_t	polls;			/* these of both nodes' lanes */
 	uint64_t	sleeps;
 	uint64_t	receive_memory; /* bytes of all receive buffers */
@@ -130,8 +130,8 @@ extern double bench_copies(size_t size, int buffers);
 extern int64_t bench_now_ns(void);
 
 /*
- * This thread, and those it starts, on the first half of the cores or on the other. Nothing changes
- * where there is only one.
+ * This thread, and the threads it starts, on the first half of the cores or on the second. Nothing
+ * changes where there is only one.
  */
 extern void bench_part_cores(bool first);
 
@@ -169,8 +169,8 @@ extern double bench_doorbells(const BenchResult *result);	/* per work request */
 
 /*
  * A technique is about to run something that takes so long in each round: says so on stderr. Before
- * the first, every technique is called once to add this up; what it calls while bench_counting must
- * return without doing anything.
+ * the first, every technique is called once to add this up; functions that it calls while
+ * bench_counting must return without doing anything.
  */
 extern void bench_step(const char *technique, const char *transport, const char *x,
 					   uint64_t milliseconds);

@@ -2,9 +2,9 @@
  * claims.c - buffers that many claim by compare-and-swap, with and without the backoff of
  * src/engine/backoff.h.
  *
- * The word that is swapped is real and so are the claimants, threads; what the network would take
- * for an attempt is slept, so that few cores are enough. The attempt is decided in the middle of
- * its round trip.
+ * The word that is swapped is real and so are the claimants, threads; the time of an attempt on the
+ * network is slept, so that few cores are enough. The attempt is decided in the middle of its round
+ * trip.
  */
 #include <pthread.h>
 #include <stdatomic.h>

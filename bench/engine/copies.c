@@ -1,7 +1,7 @@
 /*
- * copies.c - what this machine's cores and caches give a second receive buffer, without any engine:
- * one thread writes buffers that another, on another core, copies out before it gives them back.
- * Both spin. It is the consume test with nothing in it but the two copies.
+ * copies.c - the benefit of a second receive buffer on this machine's cores and caches, without any
+ * engine: one thread writes buffers that another, on another core, copies out before it gives them
+ * back. Both spin. It is the consume test with nothing in it but the two copies.
  */
 #include <pthread.h>
 #include <sched.h>

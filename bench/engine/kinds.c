@@ -1,8 +1,8 @@
 /*
  * kinds.c - groups of producers and consumers, with the rules of include/rdma_fdw/group.h that need
- * no server: who gets a message, and in which order replicating consumers give out what has
- * arrived. Each pair has a flow of its own through the lanes; what replicating consumers tell each
- * other goes through the memory of their process, in place of the flows that carry it between
+ * no server: which consumer gets a message, and in which order replicating consumers give out their
+ * messages. Each pair has a flow of its own through the lanes; messages between replicating
+ * consumers go through the memory of their process, in place of the flows that carry them between
  * servers.
  */
 #include <errno.h>
@@ -41,7 +41,10 @@ free_buffers(RfFlow *flow, const RfSlotCursor *cursor)
 	return flow->slot_count - (uint32_t) (cursor->next - atomic_load(&flow->credit));
 }
 
-/* Which consumer gets the next message; RF_GROUP_ANY: none can now. Replicate: 0 when all can. */
+/*
+ * Which consumer gets the next message; RF_GROUP_ANY if no consumer can take it now. Replicate: 0
+ * when all can.
+ */
 static int
 choose(Backend *backend, const RfSlotCursor *cursors, uint32_t turn)
 {
@@ -75,7 +78,7 @@ send_message(Backend *backend, RfSlotCursor *cursors, uint32_t to, uint64_t numb
 				 group->slot_size - (uint32_t) sizeof(RfSlotHeader), RF_SLOT_FIRST | RF_SLOT_LAST);
 }
 
-/* Wait as long as a flow is full: of a static choice that one, of the others any. */
+/* Wait as long as a flow is full: with a static choice that flow, otherwise any. */
 static void
 wait_for_room(Backend *backend, RfSlotCursor *cursors, uint32_t turn)
 {
@@ -138,7 +141,7 @@ typedef struct Reader
 	Backend    *backend;
 	RfSlotCursor *cursors;
 	RfOrder    *order;			/* replicate */
-	uint64_t	held[BENCH_MAX_THREADS][RF_MAX_SLOTS];	/* replicate: what arrived from each
+	uint64_t	held[BENCH_MAX_THREADS][RF_MAX_SLOTS];	/* replicate: slots that arrived from each
 														 * producer */
 	uint32_t	lengths[BENCH_MAX_THREADS][RF_MAX_SLOTS];
 	uint64_t	given[BENCH_MAX_THREADS];
@@ -360,7 +363,7 @@ bench_kind_consumer(void *argument)
 		if (!moved && !over)
 			bench_sleep(backend, reader->cursors, backend->first, backend->end, RF_WAIT_ANY);
 	}
-	/* The first one goes when all others know how it ended. */
+	/* The first consumer goes when all consumers know how it ended. */
 	for (uint32_t to = 1;
 		 group->kind == BENCH_REPLICATE && backend->member == 0 && to < (uint32_t) group->consumers;
 		 to++)

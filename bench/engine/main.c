@@ -1,5 +1,5 @@
 /*
- * main.c - the engine's bench: run each technique's loads in turns, print what they did, and the
+ * main.c - the engine's bench: run each technique's loads in turns, print the results, and the
  * table of techniques.
  *
  *		engine_bench [-r rounds | -b minutes] [-m milliseconds per run] [-t transport] [technique
@@ -9,8 +9,8 @@
  * counted first, without running them. Where it is, and for how long, goes to stderr.
  *
  * Prints lines of tab-separated values. "series": medians of one variant. "row": one line of the
- * table: a ratio (or a figure) with what it must reach and what the paper has. "note": what cannot
- * be measured here. run.sh makes files, plots and a table of them.
+ * table: a ratio (or a figure) with its goal and the paper's value. "note": a figure that cannot be
+ * measured here. run.sh makes files, plots and a table of them.
  */
 #include <getopt.h>
 #include <math.h>

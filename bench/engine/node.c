@@ -35,7 +35,7 @@
 #define MAX_RECV		512
 #define SLEEP_MS		100
 
-/* What the engines tell each other, in place of the handshake; shared by the processes. */
+/* The engines' messages to each other, in place of the handshake; shared by the processes. */
 typedef struct Meeting
 {
 	uint8_t		blob[2][RF_MAX_PEERS][RF_MAX_LANES][RF_QP_BLOB_SIZE];
@@ -279,7 +279,7 @@ producer_main(void *argument)
 
 		if (group->burst > 0)
 		{
-			/* A burst goes to the next flow; what has no room is waited for. */
+			/* A burst goes to the next flow; messages without room are waited for. */
 			for (uint32_t i = 0; i < group->burst; i++)
 				while (!produce(backend, &cursors[index], index, source))
 					bench_sleep(backend, cursors, index, index + 1, RF_WAIT_SLOTS);
@@ -490,8 +490,8 @@ connect_all(Node *node)
 }
 
 /*
- * One flow's part of its peer's arena: slots, and behind those of a sender to a pool where answers
- * to its claims come.
+ * One flow's part of its peer's arena: slots, and behind the slots of a sender to a pool the place
+ * for answers to its claims.
  */
 static size_t
 flow_bytes(const BenchGroup *group)

@@ -1,16 +1,15 @@
 /*
  * nodes.c - an exchange between 2 to 256 nodes, each of which sends the same number of rows to all
- * of them: what grows with the number of nodes.
+ * of them: shows the costs that grow with the number of nodes.
  *
  * All nodes are real and in one process, over the simulated fabric, without sockets. Of the
  * product: the lanes (a thread each) with their queues, chains, credits and claims, the flow tables
  * and slots, shared receive pools, segments lent to each peer alone (pool.c), descriptions of
  * groups, and the control protocol of every pair of engines, frame by frame, with its proofs
- * (handshake.c). Of this file: what the engine's main thread and the backend do with them, whose
- * code needs PostgreSQL. A thread of each node is producer and consumer at once; it routes rows of
- * 64 bytes by a hash, and its batches grow as those of an exchange do (src/exchange/node_out.c).
- * Nothing is measured in time that the product would have with machines of its own: all of them
- * share this one's cores.
+ * (handshake.c). This file replaces the engine's main thread and the backend, whose code needs
+ * PostgreSQL. A thread of each node is producer and consumer at once; it routes rows of 64 bytes by
+ * a hash, and its batches grow as in an exchange (src/exchange/node_out.c). Nothing is measured in
+ * time that the product would have with machines of its own: all of them share this one's cores.
  *
  * Each size runs in a process of its own, so that nothing is left of the one before.
  */
@@ -46,8 +45,8 @@
 #define POOL_BUFFERS	16		/* four streams' */
 #define SEGMENT_SIZE	(2u << 20)
 #define CAPACITY		(SLOT_SIZE - (uint32_t) sizeof(RfSlotHeader))
-#define FIRST_ROOM		8192u	/* of a flow's first batch, and by how much the next ones are
-								 * larger */
+#define FIRST_ROOM		8192u	/* of a flow's first batch, and the factor by which the next
+								 * batches are larger */
 #define ROOM_GROWTH		4u
 #define GROWING			2		/* batches until they fill a slot */
 #define PATIENCE		8		/* attempts to claim a buffer, after which a lane asks for one:
@@ -58,7 +57,7 @@
 #define MAX_RECV		1024
 #define PATIENCE_MS		60000	/* only reached on failure */
 
-/* What one size gives: of the node that has most of it, but for the totals. */
+/* Results of one size: of the node that has most of it, but for the totals. */
 typedef struct Growth
 {
 	int			nodes;
@@ -83,7 +82,7 @@ typedef struct Growth
 	uint64_t	doorbells;
 	uint64_t	control;		/* immediates alone: credits, ends, and asking for buffers */
 	uint64_t	credits;
-	uint64_t	claims;			/* compare-and-swaps, lost ones included */
+	uint64_t	claims;			/* compare-and-swaps, including lost attempts */
 	uint64_t	grants;
 	uint64_t	bytes;			/* of rows to other nodes, all nodes together */
 	double		seconds;
@@ -122,9 +121,9 @@ typedef struct SimNode
 	uint64_t	slots;
 	uint64_t	slots_most;
 	uint64_t	bytes;
-	uint64_t	rows_to[MAX_NODES]; /* sent, and a sum of what they are */
+	uint64_t	rows_to[MAX_NODES]; /* sent, and a checksum of their contents */
 	uint64_t	sum_to[MAX_NODES];
-	uint64_t	rows;			/* that came, own ones included */
+	uint64_t	rows;			/* that came, own messages included */
 	uint64_t	sum;
 } SimNode;
 
@@ -237,7 +236,10 @@ start_node(SimNode *node)
 			stop("domain", &error);
 }
 
-/* All that one engine has queued for the other; *last is the last message that its caller gets. */
+/*
+ * All messages that one engine has queued for the other; *last is the last message that its caller
+ * gets.
+ */
 static void
 deliver(SimNode *sender, RfHandshake *from, RfHandshake *to, RfControlMessage *last)
 {
@@ -327,7 +329,9 @@ connect_pair(SimNode *a, SimNode *b, RfHandshake *ours, RfHandshake *theirs)
 
 /* ---------- flows ---------- */
 
-/* Receive buffers for all producers of a node, where they are fewer than those of each. */
+/*
+ * Receive buffers for all producers of a node, where they are fewer than separate buffers for each.
+ */
 static void
 make_receive_pool(SimNode *node)
 {
@@ -610,7 +614,10 @@ sleep_node(SimNode *node, int to, bool all_to)
 	}
 }
 
-/* The last rows and the end for those that have a slot for them. True: all of it has been read. */
+/*
+ * The last rows and the end for flows that have a slot for them. Returns true when all of it has
+ * been read.
+ */
 static bool
 finish(SimNode *node, bool *moved)
 {
@@ -688,7 +695,7 @@ node_main(void *argument)
 	return NULL;
 }
 
-/* ---------- the end, and what it has cost ---------- */
+/* ---------- the end, and its costs ---------- */
 
 static void
 close_flows(void)

@@ -1,6 +1,6 @@
 /*
- * techniques.c - for each technique of the engine, loads with and without it, and what is to be
- * seen.
+ * techniques.c - for each technique of the engine, loads with and without it, and the expected
+ * effect.
  */
 #include <math.h>
 #include <stdio.h>
@@ -180,9 +180,9 @@ merge_chain(const char *transport)
  * to sleep in, and nothing at all.
  *
  * The driving thread stands for the network, which takes no core from the lane. Left to itself (the
- * last two) the scheduler puts the two on one core for most of the time, since who is woken goes
+ * last two) the scheduler puts the two on one core for most of the time, since a woken thread goes
  * where its waker runs; the thread that waits for the effect keeps that core, and a lane that tries
- * on keeps away what it waits for.
+ * on keeps away the thread it waits for.
  */
 static void
 polling(const char *transport)
@@ -245,8 +245,8 @@ polling(const char *transport)
 
 /*
  * RDMAbox IV-A, figure 5: 16 flows offer more than the transport takes, and one sends little, now
- * and then. The transport serves writes in the order in which they come, so the delay of the one
- * that sends little shows how much is in flight.
+ * and then. The transport serves writes in the order in which they come, so the delay of the small
+ * flow shows how much is in flight.
  */
 static void
 admission(const char *transport)
@@ -356,8 +356,8 @@ weights(const char *transport)
 
 /*
  * Ren et al. 4.2, figures 4 and 8: work requests of 16 kB that may not merge, over 8 lanes' worth
- * of flows on one queue pair. What throttling gains, it gains from the caches of a NIC; none of
- * these transports has one, so what is shown is that finding the limit costs nothing.
+ * of flows on one queue pair. Throttling gains from the caches of a NIC; these transports have no
+ * such cache, so the bench shows that finding the limit costs nothing.
  */
 static void
 credits(const char *transport)
@@ -400,8 +400,8 @@ credits(const char *transport)
 }
 
 /*
- * The longest of the consumers' times for the same work is what balance shortens; bandwidth while
- * all are busy shows it without an end.
+ * Balance shortens the longest of the consumers' times for the same work; bandwidth while all are
+ * busy shows it without an end.
  */
 static void
 balance(const char *transport)
@@ -476,8 +476,8 @@ replicate(const char *transport)
 }
 
 /*
- * Ren et al. 4.3, figure 9: claimants of one pool's buffers. Interleaved as the others; there is no
- * flow, so there are no lines of figures.
+ * Ren et al. 4.3, figure 9: claimants of one pool's buffers. Interleaved as the other techniques;
+ * there is no flow, so there are no lines of figures.
  */
 static void
 backoff(const char *transport)
@@ -522,8 +522,8 @@ backoff(const char *transport)
 }
 
 /*
- * Ren et al. 4.3 again, and what a shared receive pool is for: what the reader's buffers need by
- * the number of senders, what that costs, and how claims of a reader's buffers that are all taken,
+ * Ren et al. 4.3 again, and the purpose of a shared receive pool: memory for the reader's buffers
+ * by the number of senders, its cost, and how claims of a reader's buffers that are all taken,
  * because it is slow, go with and without backoff.
  */
 static void
@@ -617,7 +617,7 @@ receive_pool(const char *transport)
 }
 
 /*
- * Not in a paper: what many peers and flows cost. The peers are connection sets to one process,
+ * Not in a paper: the cost of many peers and flows. The peers are connection sets to one process,
  * which has every table and queue that as many nodes would have on this side.
  */
 static void
@@ -702,7 +702,7 @@ better(const BenchSeries *series, int a, int b)
 /*
  * RDMAbox, figure 5: values that lie in memory of their own are copied to registered buffers, or
  * their memory is registered. Each one for itself, so that a registration serves once, and many of
- * one stream; and what the automatic choice makes of both.
+ * one stream; and the automatic choice between both.
  */
 static void
 registration(const char *transport)

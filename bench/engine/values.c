@@ -1,7 +1,7 @@
 /*
  * values.c - a producer of messages that need not fit a slot, and the engine's part in where it
- * lays them out: what src/flow/flow.c and src/engine/open.c do with rf_value_place and the cache of
- * registrations, in one thread.
+ * lays them out: the work of src/flow/flow.c and src/engine/open.c with rf_value_place and the
+ * cache of registrations, in one thread.
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -10,10 +10,10 @@
  *   buffers the reader copies every message out and then gives its buffer back; 1, 2 and 4 receive
  *   buffers (shm)
  *
- * All variants of a size run in turn, round after round; what is compared are the ratios of one
- * round, and of these the median is printed. Output: one line per variant and size: test, variant,
- * bytes, GB/s (median), CPU seconds per GB (median), ratio; then the best GB/s of all rounds and
- * the ratio of bests, which other load on the machine disturbs least.
+ * All variants of a size run in turn, round after round; the ratios of one round are compared, and
+ * the median of these is printed. Output: one line per variant and size: test, variant, bytes, GB/s
+ * (median), CPU seconds per GB (median), ratio; then the best GB/s of all rounds and the ratio of
+ * bests, which other load on the machine disturbs least.
  *
  * Arguments: [rounds] [milliseconds per run].
  */
@@ -241,7 +241,7 @@ poll_lane(End *end, RfWc *wc, int max, bool spin)
 	}
 }
 
-/* `buffers` 0: no credits, completions alone limit what is in flight. */
+/* `buffers` 0: no credits, only completions limit the data in flight. */
 static void
 provider_send(End *end, uint64_t remote, uint32_t rkey, int buffers, bool spin)
 {
@@ -432,7 +432,7 @@ run(Variant variant)
 		socket_send(socks[0], source);
 	else
 		provider_send(&end, other.addr, other.rkey, buffers_of(variant), variant == SHM);
-	/* what the peer had no room for yet moves only while we poll */
+	/* data that the peer had no room for yet moves only while we poll */
 	while (waitpid(child, NULL, WNOHANG) == 0)
 	{
 		RfWc		wc[8];

@@ -4,7 +4,7 @@
  *
  * The same queue depth (128), the same moderation of completions (one in 100), one message per
  * post, the same buffer every time, busy polling, MiB/s from the first post to the last completion.
- * What differs is the code in between: ours goes through provider.h.
+ * The difference is the code in between: ours goes through provider.h.
  *
  * verbs_bw SIZE COUNT [imm | plain | chain]: prints one number. imm: every write announces itself
  * at the target. plain: the same, without provider.h: straight to libibverbs, on the device that
@@ -99,8 +99,8 @@ connect_to_peer(int sock, size_t size)
 }
 
 /*
- * The target of plain writes has nothing to do; that of immediates takes them, asleep between as an
- * engine is.
+ * The target of plain writes has nothing to do; the target of immediates takes them, asleep between
+ * as an engine is.
  */
 static void
 be_target(int sock, long count, bool imm)

@@ -77,8 +77,7 @@ region_extent(const RfNcr *region, const uint8_t **begin, const uint8_t **end)
 }
 
 /*
- * The records as they are, in the order of the region, lie one behind the other (or one before the
- * other).
+ * The records as they are, in the order of the region, lie one behind the other (or in reverse).
  */
 static bool
 in_order(const RfNcr *region)
@@ -167,7 +166,7 @@ rf_ncr_by_address(const RfNcrSet *set, RfNcrPiece *fragments, size_t max)
 
 /* ---------- checks ---------- */
 
-/* The error in this region alone, except overlaps; NULL: none. */
+/* The error in this region alone, except overlaps; NULL if it has no error. */
 static const char *
 check_shape(const RfNcr *region)
 {
@@ -236,7 +235,7 @@ check_shape(const RfNcr *region)
 	return NULL;
 }
 
-/* Can arithmetic tell that two regions share no byte? */
+/* Returns true if arithmetic can tell that two regions share no byte. */
 static bool
 surely_disjoint(const RfNcr *a, const RfNcr *b)
 {

@@ -1,12 +1,12 @@
 /*
- * region_bench.c - regions over a provider, without PostgreSQL: what a row costs copied out,
+ * region_bench.c - regions over a provider, without PostgreSQL: the cost of a row copied out,
  * gathered by work requests, as a box with its gaps, as strided entries where the device has them,
  * as one request per field, and the way that the measured costs choose (D-RDMA, section 5).
  *
  * One thread is sender, transport (as far as that is a processor's work) and reader, so a time is
- * what the row costs all of them together; the reader loads four bytes of every row, where they
- * lie. Ways are interleaved, and of each the best round counts; of what is chosen, also the best
- * round of its way together with the time for the choice.
+ * the cost of the row for all of them together; the reader loads four bytes of every row, where
+ * they lie. Ways are interleaved, and of each the best round counts; of the chosen way, also the
+ * best round together with the time for the choice.
  *
  * region_bench [-r rounds] [-u microseconds per run] [-f most fragments] [transport ...]
  */
@@ -22,8 +22,8 @@
 #include "route.h"
 
 #define MOST_ROUNDS	101
-#define AREA		(8u << 20)	/* a source; as much again each for what is packed and for what
-								 * arrives */
+#define AREA		(8u << 20)	/* a source; as much again each for the packed rows and for the
+								 * arriving rows */
 #define SEND_QUEUE	256
 #define MOST_ROWS	65536
 #define MOST_EACH	1024		/* fragments that go by a request each; more of them cost each the
@@ -368,7 +368,7 @@ move(Bench *b, const RfNcrSet *set, int way, uint64_t rows)
 	}
 }
 
-/* Can the region go this way? */
+/* Returns true if the region can go this way. */
 static bool
 is_there(const Bench *b, const RfNcrSet *set, int way)
 {
@@ -380,7 +380,10 @@ is_there(const Bench *b, const RfNcrSet *set, int way)
 		(b->strided && rf_ncr_strided(set->regions, &first, &element, &stride));
 }
 
-/* Would the receiver get the same rows? Once per way and shape, outside the measurement. */
+/*
+ * Checks that the receiver would get the same rows. Once per way and shape, outside the
+ * measurement.
+ */
 static void
 verify(Bench *b, const RfNcrSet *set, uint64_t rows)
 {
@@ -475,7 +478,7 @@ measure(Bench *b, const char *layout, uint32_t width, double density)
 	{
 		for (int i = 0; i < WAYS; i++)
 		{
-			int			way = (i + round + WAYS) % WAYS;	/* none is always first */
+			int			way = (i + round + WAYS) % WAYS;	/* no way is always first */
 			double		begin = now_ns();
 			int			times = 0;
 
@@ -497,7 +500,7 @@ measure(Bench *b, const char *layout, uint32_t width, double density)
 			best = way;
 
 	/*
-	 * Moved whole, what is chosen takes what its way takes, and the choice: whichever load has
+	 * Moved whole, the chosen way takes its way's time, and the choice: the load that was
 	 * disturbed less.
 	 */
 	chosen = least(ns[CHOSEN], rounds);

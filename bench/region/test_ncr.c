@@ -1,8 +1,9 @@
 /*
  * test_ncr.c - non-contiguous regions (region.h) against a reference that looks at every byte.
  *
- * Random sets of regions are made in one buffer. The reference enumerates row by row and byte by
- * byte what a description means; packing, fragments, gaps and overlaps have to agree with it.
+ * Random sets of regions are made in one buffer. The reference enumerates the meaning of a
+ * description row by row and byte by byte; packing, fragments, gaps and overlaps have to agree with
+ * it.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -3,10 +3,9 @@
  *
  * It follows the distributions of the TPC-H specification (clause 4.2): table sizes, sparse order
  * keys, customers without orders, price and supplier formulas, dates and the flags that follow from
- * them, word lists and the comment grammar. It is no dbgen: the random numbers are others (every
- * row is a function of seed, table and row number, so slices can be made on their own), and its
- * text pool has 4 MB. Results are for comparing systems on one data set, not for publishing TPC-H
- * figures.
+ * them, word lists and the comment grammar. It is no dbgen: the random numbers differ (every row is
+ * a function of seed, table and row number, so slices can be made on their own), and its text pool
+ * has 4 MB. Results are for comparing systems on one data set, not for publishing TPC-H figures.
  *
  * Prices are counted in cents, dates in days since 1992-01-01; nothing is floating point except the
  * scale.

@@ -3,8 +3,8 @@
  *
  * First byte of the input: 0 = a whole batch, read value by value as the decoder does; 255 = one of
  * heap tuples; otherwise an image of kind (byte mod number of kinds), with an element of kind (byte
- * / number of kinds). Whatever the checks accept is then read to its end, so that a sanitizer sees
- * a bound that is too wide.
+ * / number of kinds). Everything that the checks accept is then read to its end, so that a
+ * sanitizer sees a bound that is too wide.
  */
 #include "batch_reader.h"
 
@@ -36,7 +36,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	if (size < 1)
 		return 0;
-	/* Of exactly that size, and aligned, as the decoder makes sure. */
+	/* Has exactly that size, and is aligned, as the decoder makes sure. */
 	copy = malloc(size > 1 ? size - 1 : 1);
 	if (copy == NULL)
 		return 0;

@@ -1,7 +1,7 @@
 /*
- * fuzz_handshake.c - whatever bytes come to a control connection, the parser
- * (src/engine/handshake.c) reads no byte it does not have, and hands on only messages whose every
- * number is within its limits.
+ * fuzz_handshake.c - for any bytes on a control connection, the parser (src/engine/handshake.c)
+ * reads no byte it does not have, and hands on only messages whose every number is within its
+ * limits.
  *
  * The first input byte says in which state the connection is (low nibble) and whether the rest
  * arrives in small pieces (bit 7); the secret is known here, so that states behind the proof are
@@ -42,7 +42,7 @@ ends(const char *string, size_t size)
 	return memchr(string, '\0', size) != NULL;
 }
 
-/* What the callers rely on. */
+/* The properties on which the callers rely. */
 static void
 check_message(RfHandshake *hs, const RfControlMessage *message)
 {

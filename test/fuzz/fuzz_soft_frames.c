@@ -1,8 +1,8 @@
 /*
- * fuzz_soft_frames.c - whatever bytes a peer sends, the software provider neither crashes nor
- * writes outside its regions.
+ * fuzz_soft_frames.c - for any bytes from a peer, the software provider neither crashes nor writes
+ * outside its regions.
  *
- * The first input byte says what receives the rest: bit 0 the byte stream (0) or the notes of
+ * The first input byte selects the receiver of the rest: bit 0 the byte stream (0) or the notes of
  * shared memory (1); bit 1 whether work requests of ours are outstanding, so that acknowledgements
  * mean something; bit 2 whether the input arrives in small pieces; bit 3 whether two of ours are
  * compare-and-swaps, so that answers mean something. The only region lies at a fixed address, so

@@ -1,6 +1,6 @@
 /*
- * conformance.h - what the programs share that hold every provider to the contract of provider.h:
- * which provider is under test, requests in one line, a look at what was polled.
+ * conformance.h - shared by the programs that hold every provider to the contract of provider.h:
+ * which provider is under test, requests in one line, a look at polled completions.
  *
  * Arguments: names of providers (sim, shm, tcp, stream, tls, verbs; default all but verbs, which
  * also needs -DWITH_VERBS, src/provider/verbs*.c and a device), rounds=N for the wake-up race

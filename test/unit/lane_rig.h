@@ -59,8 +59,8 @@ typedef struct RigNode
 extern RigNode rig_nodes[2];
 extern RfLaneConfig rig_config; /* change before rig_start */
 extern int	rig_lanes;			/* of each node; the same */
-extern int	rig_max_strided;	/* and strided ones that may be out; the fabric's setting says so,
-								 * too */
+extern int	rig_max_strided;	/* and strided entries that may be out; the fabric's setting says
+								 * so, too */
 extern int	rig_max_sge;		/* entries that a work request may have */
 extern const RfProvider *rig_provider;	/* of the lanes: rf_provider_sim, or a wrapper */
 extern _Atomic uint64_t rig_wakes;
@@ -93,8 +93,8 @@ extern uint32_t rig_listen(int node, int backend, uint32_t slot_count, uint32_t 
 						   uint64_t key);
 
 /*
- * Shared receive pool `number` of a node, all free; none of its flows is there any more. The same
- * as rig_listen with one of them; and its buffers that nobody holds.
+ * Shared receive pool `number` of a node, all free; its flows are gone. The same as rig_listen with
+ * one of them; and its buffers that nobody holds.
  */
 extern RfReceivePool *rig_pool(int node, int number, uint32_t count, uint32_t size, bool claim);
 extern uint32_t rig_listen_pooled(int node, int backend, RfReceivePool *pool, uint32_t slot_count,

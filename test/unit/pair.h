@@ -1,9 +1,9 @@
 /*
  * pair.h - two connected queue pairs of one process, for tests and benches of providers; how those
- * tests report, and what they look at.
+ * tests report, and which state they look at.
  *
- * Header only. Keeps what both ends polled in logs, and drives the simulated fabric where there is
- * one.
+ * Header only. Keeps the completions that both ends polled in logs, and drives the simulated fabric
+ * where there is one.
  */
 #ifndef RF_PAIR_H
 #define RF_PAIR_H
@@ -63,7 +63,7 @@ typedef struct Pair
 	End			b;
 } Pair;
 
-static const char *check_prefix;	/* what the names of checks begin with, or NULL */
+static const char *check_prefix;	/* prefix of the names of checks, or NULL */
 static int	test_number;
 static int	failures;
 
@@ -109,7 +109,7 @@ pair_provider(PairKind kind)
 	}
 }
 
-/* Descriptors of this process, to see that none is left. */
+/* Descriptors of this process, to see that all are closed. */
 static inline int
 open_fds(void)
 {
@@ -146,7 +146,7 @@ shared_memory(size_t size, int *fd)
 	return memory;
 }
 
-/* Two connected non-blocking sockets, or -1 twice where the provider needs none. */
+/* Two connected non-blocking sockets, or -1 twice where the provider needs no sockets. */
 static inline void
 pair_sockets(PairKind kind, int socks[2])
 {
@@ -325,8 +325,8 @@ pair_wait(Pair *pair, End *end, int count)
 }
 
 /*
- * Pump until nothing has happened for a while, to see that something does not happen. What must
- * happen is waited for by pair_wait: how long it takes depends on who else wants the processor.
+ * Pump until nothing has happened for a while, to see that something does not happen. Use pair_wait
+ * for events that must happen: how long they take depends on other work of the processor.
  */
 static inline void
 pair_settle(Pair *pair)

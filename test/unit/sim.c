@@ -491,7 +491,7 @@ sim_leave_line(RfQp *qp)
 	}
 }
 
-/* One event of the queue pair that is first in line, of those that can have one. */
+/* One event of the queue pair that is first in line, among the pairs that can have one. */
 static bool
 step_in_turn(void)
 {
@@ -727,9 +727,9 @@ fabric_main(void *unused)
 		sim_unlock();
 
 		/*
-		 * Others shall run between two steps, but not each time: beside other work on the machine,
-		 * sched_yield() is over only when all that is ready has had its turn. A short sleep ends
-		 * sooner.
+		 * Other threads shall run between two steps, but not each time: beside other work on the
+		 * machine, sched_yield() is over only when all that is ready has had its turn. A short
+		 * sleep ends sooner.
 		 */
 		if (pause > 0)
 			usleep(pause);

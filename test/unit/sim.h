@@ -37,13 +37,13 @@ typedef struct RfSimConfig
 	uint32_t	step_sleep_us;	/* threads: the fabric thread pauses up to this long between steps;
 								 * 0 = never */
 	uint32_t	service;		/* steps that the adapter, which all queue pairs share, takes for a
-								 * work request; 0 = none */
-	uint32_t	latency;		/* with service: steps from execution to acknowledgement, those of
-								 * many at once */
+								 * work request; 0 for no such steps */
+	uint32_t	latency;		/* with service: steps from execution to acknowledgement, of many
+								 * requests at once */
 	uint32_t	cache;			/* with service: that many outstanding fit its cache, with more
 								 * each takes longer in proportion; 0 = any */
-	bool		in_turn;		/* queue pairs with work take turns, whatever is due: for fabrics
-								 * of thousands. From rf_sim_reset on, without delays */
+	bool		in_turn;		/* queue pairs with work take turns, due or not: for fabrics of
+								 * thousands. From rf_sim_reset on, without delays */
 	int			strided;		/* RfDeviceCaps.max_strided; with service, each strided entry takes
 								 * as long as two work requests more */
 	bool		tear;			/* payload lands in pieces, last piece first */

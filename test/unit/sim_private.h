@@ -3,9 +3,9 @@
  * sim.h) and the fabric that carries out their work requests.
  *
  * Sharing: all of it is read and written under sim_fabric.lock, by callers' threads and the fabric
- * thread alike. Objects are freed by their destroy calls. Memory of regions is written by whoever
- * steps, under the lock; a poll takes the same lock, which is what makes landed bytes visible to
- * the poller.
+ * thread alike. Objects are freed by their destroy calls. Memory of regions is written by the
+ * thread that steps, under the lock; a poll takes the same lock, which makes landed bytes visible
+ * to the poller.
  */
 #ifndef RF_SIM_PRIVATE_H
 #define RF_SIM_PRIVATE_H
@@ -58,7 +58,7 @@ typedef struct SimWr
 	RfSge		sge[RF_MAX_SGE];
 	RfStrided	strided[RF_MAX_SGE];
 	uint64_t	number;			/* counts posts of the queue pair, from 1 */
-	uint64_t	strided_number; /* and strided entries, with those of this one */
+	uint64_t	strided_number; /* and strided entries, including this request's */
 	uint64_t	hash;
 	RfWcStatus	bad;			/* found at post; reported when it is this one's turn */
 	int			phase;			/* pieces landed */
@@ -89,7 +89,7 @@ struct RfQp
 	uint64_t	exec_due;
 	uint64_t	ack_due;
 	uint64_t	recv_unpolled;
-	uint64_t	fail_at;		/* number of the post to fail, 0 = none */
+	uint64_t	fail_at;		/* number of the post to fail, 0 for no failure */
 	bool		fail_after;
 	RfQp	   *next_busy;		/* in_turn */
 	bool		busy;

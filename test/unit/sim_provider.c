@@ -1,6 +1,6 @@
 /*
- * sim_provider.c - the calls of the simulated provider (see sim.h). sim.c carries out what is
- * posted.
+ * sim_provider.c - the calls of the simulated provider (see sim.h). sim.c carries out posted
+ * requests.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -65,7 +65,7 @@ sim_domain_destroy(RfDomain *domain)
 	free(domain);
 }
 
-/* The fabric carries out the writes, and drops those of a queue pair that is gone. */
+/* The fabric carries out the writes, and drops writes of a queue pair that is gone. */
 static bool
 sim_domain_quiet(RfDomain *domain)
 {

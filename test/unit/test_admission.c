@@ -25,7 +25,7 @@ test_window(void)
 	uint64_t	window = 4 * SLOT;
 	uint64_t	own[3] = {0};
 
-	/* One lane fills it, none exceeds it. */
+	/* One lane fills it, no lane exceeds it. */
 	while (rf_admission_take(window, &stats, 0, own[0], SLOT))
 		own[0] += SLOT;
 	CHECK(own[0] == 4 * SLOT && atomic_load(&stats.high_water) == 4 * SLOT);

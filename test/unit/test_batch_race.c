@@ -1,7 +1,7 @@
 /*
  * test_batch_race.c - a batch that changes while it is read. A second thread flips bytes of it, as
- * a hostile or broken peer could in a receive buffer; whatever the reader makes of it, it must stay
- * inside the batch (which is exactly one malloc long, so ASan sees the first byte beyond).
+ * a hostile or broken peer could in a receive buffer; in any case the reader must stay inside the
+ * batch (which is exactly one malloc long, so ASan sees the first byte beyond).
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -158,7 +158,7 @@ main(void)
 		return 1;
 	}
 #if defined(__SANITIZE_THREAD__)
-	return 0;					/* the race itself is what is tested */
+	return 0;					/* the race itself is under test */
 #endif
 	if (pthread_create(&thread, NULL, flip, &victim) != 0)
 		return 2;

@@ -1,7 +1,7 @@
 /*
  * test_claims.c - entries of peers and tokens (src/shmem/claims.c) that a process takes and that is
- * stopped, or dies, between any two of its instructions: others never wait for it, never get its
- * entry, and never see what is half filled in.
+ * stopped, or dies, between any two of its instructions: other processes never wait for it, never
+ * get its entry, and never see a half filled entry.
  *
  * A child takes the entry, and this process has it go on one instruction at a time (ptrace). In
  * between this process does the same over the same shared memory.
@@ -135,7 +135,7 @@ put(int number, const RfNodeId *client)
 	return put_as(number, client, 1, RF_MAX_TOKENS);
 }
 
-/* 1: it is there, 0: it is not, -1: what is found under its name is something else. */
+/* 1: it is there, 0: it is not, -1: the entry under its name is something else. */
 static int
 take(int number, const RfNodeId *client, bool keep)
 {
@@ -233,7 +233,7 @@ tokens_of_the_dead(void)
 	check(!put(1, &mine), "when nobody goes on there is an end to looking");
 }
 
-/* Whatever one role does, those of others stay, and others find places. */
+/* Regardless of one role, entries of other roles stay, and other roles find places. */
 static void
 tokens_of_roles(void)
 {
@@ -355,7 +355,7 @@ claims_of_the_dead(void)
 		  "one that dies with an entry keeps that entry, and no other");
 }
 
-/* All entries are in use but the first, which is another node's than the others. */
+/* All entries are in use but the first, which belongs to a different node. */
 static void
 one_entry(RfPeerState state)
 {
@@ -417,8 +417,8 @@ waiters(void)
 }
 
 /*
- * One that claims the entry has seen it free, looks at the others, and is stopped. Another claims
- * it meanwhile, somebody waits for that, and it fails: then it is the waiter's.
+ * A process that claims the entry has seen it free, looks at the other entries, and is stopped.
+ * Another claims it meanwhile, somebody waits for that, and it fails: then it is the waiter's.
  */
 static void
 claimed_meanwhile(void)

@@ -137,7 +137,7 @@ common_place(uint8_t *memory, uint64_t number)
 		if (!is_live(i) && atomic_load(&flow_of(i)->completed) != cursors[i].next)
 			return NULL;
 	}
-	/* One that has stopped since has a slot, or has sent all. */
+	/* A flow that has stopped since has a slot, or has sent all. */
 	for (int i = 0; i < READERS; i++)
 		if (!has_slot(i) && atomic_load(&flow_of(i)->completed) != cursors[i].next)
 			return NULL;

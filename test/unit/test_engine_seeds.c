@@ -103,9 +103,9 @@ pause_sometimes(uint64_t *state)
 		usleep((useconds_t) below(state, 200));
 }
 
-/* ---------- what a slot holds ---------- */
+/* ---------- the contents of a slot ---------- */
 
-/* Length of a stream's slot: mostly full ones (they merge), some odd, some empty. */
+/* Length of a stream's slot: mostly full slots (they merge), some odd, some empty. */
 static uint32_t
 slot_length(uint64_t seed, uint64_t slot, uint32_t room)
 {
@@ -188,7 +188,7 @@ gather(int node, RfFlow *flow, RfSlotCursor *cursor, uint8_t *slot, const uint8_
 }
 
 /*
- * What a backend does before it lets go of its pages: they become something else at once, and the
+ * The backend's work before it lets go of its pages: they become something else at once, and the
  * fabric counts payload that changed while it was sent.
  */
 static void
@@ -255,7 +255,7 @@ produce(Pair *pair, uint64_t *state)
 		length = slot_length(seed, slot, flow->slot_size - (uint32_t) sizeof(RfSlotHeader));
 		if (rig_random(state) % 4 < placed)
 		{
-			/* What lies there is not touched before the slot is free again. */
+			/* Its bytes are not touched before the slot is free again. */
 			uint8_t    *own = data + sizeof(RfSlotHeader);
 
 			data = flow->value + (size_t) (slot % flow->slot_count) * flow->slot_size + slot % 64;
@@ -535,7 +535,7 @@ run_seed(uint64_t seed)
 	totals.seeds++;
 }
 
-/* On abort and on the alarm. No stdio: it may be the one that is stuck. */
+/* On abort and on the alarm. No stdio: it may be stuck itself. */
 static void
 tell_seed(int signal_number)
 {

@@ -1,7 +1,7 @@
 /*
  * test_flow_life.c - entries of the flow table that change owners all the time, as several lanes
- * and the engine's main thread see them: no doorbell is lost while stale ones lie in the rings of
- * other lanes, and no entry is opened, failed or taken back for somebody else.
+ * and the engine's main thread see them: no doorbell is lost while stale doorbells lie in the rings
+ * of other lanes, and no entry is opened, failed or taken back for somebody else.
  *
  * Argument: lives per owner.
  */
@@ -38,7 +38,7 @@ static RfShared *shared;
 static atomic_bool stop;
 static int	lives;
 
-/* An owner's requests of its lane, and those that the lane has seen; by entry. */
+/* An owner's requests of its lane, and the requests that the lane has seen; by entry. */
 static _Atomic uint64_t asked[ENTRIES];
 static _Atomic uint64_t seen[ENTRIES];
 static _Atomic uint64_t stale;	/* doorbells of flows that the lane does not have */
@@ -182,7 +182,7 @@ test_doorbells(void)
 
 /* ---------- listening entries ---------- */
 
-/* The engine's main thread: opens and fails by what it was told some time ago, and frees. */
+/* The engine's main thread: opens and fails by old knowledge, and frees. */
 static void *
 main_thread(void *argument)
 {
@@ -249,7 +249,7 @@ listening_owner(void *argument)
 		atomic_store(&told[index], key);
 		for (uint64_t spin = random_of(&random) % 4; spin > 0; spin--)
 			sched_yield();
-		/* one that was not kept belongs to somebody else */
+		/* an entry that was not kept belongs to somebody else */
 		if (lends && !rf_flow_keep(flow, key))
 		{
 			atomic_fetch_add(&not_kept, 1);
@@ -315,7 +315,7 @@ test_listening(void)
 		   (unsigned long long) atomic_load(&taken_back));
 }
 
-/* What is taken back, and when: nothing that a producer has opened, whatever its age. */
+/* Which entries are taken back, and when: never an entry that a producer has opened, at any age. */
 static void
 test_lending(void)
 {

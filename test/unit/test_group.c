@@ -4,11 +4,11 @@
  *
  * The model: a pair is a queue of slots in flight and a queue of slots that have arrived, with as
  * many as there are receive buffers; a flow between consumers the same with messages of bytes. A
- * seed decides who does something next, so anything between two pairs may come in any order and at
- * any time; within a pair nothing does. Members die, stop or dawdle. Checked at every slot that is
- * given out: it is the pair's next, it has arrived at every consumer, it is the same as at every
- * other consumer in that place, no batch is torn. At the end: nothing lost, nothing twice, every
- * buffer free.
+ * seed decides which member does something next, so anything between two pairs may come in any
+ * order and at any time; within a pair nothing does. Members die, stop or dawdle. Checked at every
+ * slot that is given out: it is the pair's next, it has arrived at every consumer, it is the same
+ * as at every other consumer in that place, no batch is torn. At the end: nothing lost, nothing
+ * twice, every buffer free.
  *
  *   test_group [first seed [count]]      a failing seed is printed; give it as the first argument
  *   to repeat it
@@ -199,7 +199,7 @@ test_turns(void)
 
 	/*
 	 * Four producers that always have something, in batches of one to three parts: a reader takes
-	 * whole ones in turn.
+	 * whole batches in turn.
 	 */
 	for (uint32_t round = 0; round < 4000; round++)
 	{
@@ -219,9 +219,9 @@ test_turns(void)
 		  "producers with equal load get equal shares (coefficient of variation < 5 %)");
 
 	/*
-	 * Three consumers, four buffers each, who need 1/speed for a batch. Balanced: a producer that
-	 * always has one gives it away as soon as there is room, and sees released buffers two at a
-	 * time. Static: a third for each, over when the slowest is.
+	 * Three consumers, four buffers each, which need 1/speed for a batch. Balanced: a producer
+	 * that always has one gives it away as soon as there is room, and sees released buffers two at
+	 * a time. Static: a third for each, over when the slowest is.
 	 */
 	for (int i = 0; i < 3; i++)
 		due[i] = 1 / speed[i];
@@ -334,7 +334,7 @@ wrong(Model *model, const char *what)
 	model->wrong = problem;
 }
 
-/* A producer sends a slot to all, when all have room: what the group's producer does. */
+/* A producer sends a slot to all, when all have room: as the group's producer does. */
 static bool
 produce(Model *model, uint32_t producer)
 {
@@ -644,7 +644,7 @@ run_model(uint64_t seed)
 }
 
 /*
- * Messages that nobody would send are refused, and whatever is accepted keeps the books in order.
+ * Messages that nobody would send are refused, and accepted messages keep the books in order.
  */
 static void
 test_damaged_messages(void)

@@ -32,7 +32,7 @@ introduce(RfControlHello *hello, uint64_t node)
 }
 
 /*
- * Move what is queued, at most `piece` bytes at a time; collect the messages for the caller of
+ * Move the queued bytes, at most `piece` bytes at a time; collect the messages for the caller of
  * `to`.
  */
 static RfHandshakeStep
@@ -385,7 +385,7 @@ wrong_numbers(void)
 		  "but not before the proof of the token");
 }
 
-/* What both ends offer and demand decides what may be chosen. */
+/* The offers and demands of both ends decide what may be chosen. */
 static bool
 welcome_demanded(uint32_t own, uint32_t remote, uint32_t chosen, RfEncryption demand)
 {
@@ -439,7 +439,7 @@ offers(void)
 		  "nothing else may");
 }
 
-/* An acceptor that does not know the secret, or that changes what was offered. */
+/* An acceptor that does not know the secret, or that changes the offers. */
 static void
 wrong_proofs(void)
 {
@@ -507,8 +507,8 @@ wrong_proofs(void)
 }
 
 /*
- * Two ends with their policies, of which somebody on the way may make something else; 0: no
- * connection, else 1 + what both go by.
+ * Two ends with their policies, which somebody on the way may replace; 0: no connection, else 1 +
+ * the policy of both.
  */
 static int
 agreed(RfEncryption own, RfEncryption remote, RfEncryption own_heard, RfEncryption remote_heard,

@@ -1,8 +1,7 @@
 /*
  * test_lane_cases.c - one lane at a time under the microscope: the peer is the test itself, which
- * posts immediates by hand, right ones and wrong ones. Credits, probes, stops, ends from every
- * state, reuse of entries, sleeping.
- * RF_TSAN: the lanes have threads.
+ * posts immediates by hand, right and wrong. Credits, probes, stops, ends from every state, reuse
+ * of entries, sleeping. RF_TSAN: the lanes have threads.
  */
 #include <string.h>
 #include <unistd.h>

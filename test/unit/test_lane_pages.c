@@ -1,8 +1,8 @@
 /*
  * test_lane_pages.c - slots of which parts are sent from pages, some of them strided (layout.h,
- * provider.h): what arrives, byte by byte against what the parts say, beside other slots, with as
- * many strided entries out as may be and with fewer; and parts that are refused.
- * RF_TSAN: the lanes have threads.
+ * provider.h): the arriving bytes compared one by one with the parts, beside other slots, with as
+ * many strided entries out as may be and with fewer; and parts that are refused. RF_TSAN: the lanes
+ * have threads.
  */
 #include <string.h>
 
@@ -46,7 +46,7 @@ put_together(const uint8_t *slot, const RfPart *parts, int count, const uint8_t 
 	return length;
 }
 
-/* Random parts, of which none is longer than a seventh of the slot. */
+/* Random parts, all at most a seventh of the slot. */
 static int
 make_parts(RfPart *parts, int most_strided)
 {
@@ -165,7 +165,7 @@ run(int max_strided)
 		   (unsigned long long) counters.strided);
 }
 
-/* Is the part described? */
+/* Returns true if the part is described. */
 static bool
 takes(RfPart part, int max_strided)
 {

@@ -1,9 +1,8 @@
 /*
- * test_mlx5.c - what the verbs provider asks of an mlx5 device for strided entries
- * (src/provider/verbs_mlx5.c), by a queue pair that writes down what it is asked: layouts, the
- * order of keys, that each is made void before it gets another layout, and not before the write
- * that used it has completed. Whether a device then does what it is asked only a device can tell
- * (test_strided verbs).
+ * test_mlx5.c - the requests of the verbs provider to an mlx5 device for strided entries
+ * (src/provider/verbs_mlx5.c), by a queue pair that writes them down: layouts, the order of keys,
+ * that each is made void before it gets another layout, and not before the write that used it has
+ * completed. Whether a device then obeys only a device can tell (test_strided verbs).
  */
 #include <errno.h>
 

@@ -1,7 +1,7 @@
 /*
- * test_pages.c - parts of a slot that lie on pages (src/shmem/pages.c): what becomes entries of a
- * work request, and that nothing outside the slot and the pool of pages ever does. And taking back
- * slots of which some are on their way (src/shmem/slots.c).
+ * test_pages.c - parts of a slot that lie on pages (src/shmem/pages.c): which bytes become entries
+ * of a work request, and that nothing outside the slot and the pool of pages ever does. And taking
+ * back slots of which some are on their way (src/shmem/slots.c).
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,8 +1,8 @@
 /*
  * test_path.c - the data path of a connection: two ends prove it to each other over lanes
- * (src/engine/path.c, lane_path.c), over a fabric that loses what one of them or both send; they
- * fail in time, or begin again over the transport beside the device (src/provider/fallback.c). And
- * a path that dies later loses its connection, and no other.
+ * (src/engine/path.c, lane_path.c), over a fabric that loses messages of one of them or of both;
+ * they fail in time, or begin again over the transport beside the device (src/provider/fallback.c).
+ * And a path that dies later loses its connection, and no other.
  */
 #include <string.h>
 #include <sys/eventfd.h>
@@ -25,7 +25,7 @@ report(const char *what)
 	printf("ok - %s\n", what);
 }
 
-/* ---------- what both ends agree on, whatever the order of events ---------- */
+/* ---------- the agreement of both ends, in any order of events ---------- */
 
 typedef struct Machine
 {
@@ -78,7 +78,7 @@ act(Machine *here, Machine *there, uint32_t actions)
 }
 
 /*
- * One random course. Proofs of the second attempt succeed; those of the first may not, at either
+ * One random course. Proofs of the second attempt succeed; proofs of the first may not, at either
  * end, at any time. One end that fails closes the connection, which ends the other.
  */
 static void
@@ -161,7 +161,7 @@ test_courses(void)
 
 #define TENTH		100			/* of connect_timeout, in steps of a clock of our own */
 
-/* What is under way at one end of a connection, and when it is done; 0 = nothing. */
+/* The work under way at one end of a connection, and when it is done; 0 = nothing. */
 typedef struct Timed
 {
 	RfPath		path;
@@ -224,7 +224,7 @@ is_due(int *at, int now)
 	return due;
 }
 
-/* What setup.c and the engine's timers do at one end. */
+/* The work of setup.c and the engine's timers at one end. */
 static void
 run_in_time(Timed *here, Timed *there, int now)
 {
@@ -235,7 +235,7 @@ run_in_time(Timed *here, Timed *there, int now)
 	if (is_due(&here->gone_at, now))
 		act_in_time(here, there, rf_path_event(&here->path, RF_PATH_GONE), now);
 
-	/* The second attempt connects with what the other end has made for it. */
+	/* The second attempt connects with the queue pairs that the other end has made for it. */
 	if ((!here->path.fell_back || (there->path.fell_back && there->gone_at == 0)) &&
 		is_due(&here->connected_at, now))
 		act_in_time(here, there, rf_path_event(&here->path, RF_PATH_CONNECTED), now);
@@ -347,9 +347,9 @@ typedef struct End
 static End	ends[2];
 static int	event_fd;
 static int	creating;			/* whose queue pairs are being made */
-static bool lossy[2];			/* what that end sends over the device is lost */
+static bool lossy[2];			/* messages that end sends over the device are lost */
 static int	sockets[LANES][2];
-static uint64_t lie;			/* added to what the other end is asked for */
+static uint64_t lie;			/* added to the requests to the other end */
 
 /* The simulated device, of whose queue pairs some are deaf or dumb. */
 static RfQp *
@@ -674,8 +674,8 @@ test_set_up(void)
 /* ---------- a path that dies later ---------- */
 
 /*
- * Send a slot on each flow; of those that lose their connection it is found within peer_timeout and
- * a second.
+ * Send a slot on each flow; flows that lose their connection find out within peer_timeout and a
+ * second.
  */
 static void
 test_later(int loser)

@@ -1,7 +1,7 @@
 /*
- * test_polling.c - the polling modes: what each does by times made up here; no wake-up lost in any
- * of them, over every provider that needs no device, also while the mode changes; and what an idle
- * lane costs.
+ * test_polling.c - the polling modes: the behaviour of each by times made up here; no wake-up lost
+ * in any of them, over every provider that needs no device, also while the mode changes; and the
+ * cost of an idle lane.
  *
  * test_polling [gaps]             total of random gaps over providers and modes; without it up to a
  * million, as far as some seconds go
@@ -63,7 +63,8 @@ test_modes(void)
 		CHECK(rf_polling_next(&polling, now % 2 == 0, now) == RF_POLLING_LOOK);
 
 	/*
-	 * One completion per event, each with an arming; the poll after the arming finds earlier ones.
+	 * One completion per event, each with an arming; the poll after the arming finds earlier
+	 * completions.
 	 */
 	polling = machine(RF_POLLING_EVENT, 30);
 	CHECK(rf_polling_batch(&polling) == 1);

@@ -1,7 +1,7 @@
 /*
  * test_pool.c - lending segments and cutting buffers (src/engine/pool.c) over a provider that only
  * counts: nothing overlaps, a peer's buffers lie in its own segments, memory is wiped before
- * another node sees it, what is in use is never taken back, and everything comes back.
+ * another node sees it, used memory is never taken back, and everything comes back.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -258,7 +258,7 @@ held(void)
 		  *rf_pool_address(pool, &mine[2]) == 0,
 		  "and lent, wiped");
 
-	/* whoever wants buffers does not wait for the next time somebody looks */
+	/* a flow that wants buffers does not wait for the next time somebody looks */
 	loud = true;
 	rf_pool_peer_gone(pool, 1, (RfDomain *) shared);
 	for (i = 0; i < 3; i++)
@@ -353,8 +353,8 @@ several(void)
 }
 
 /*
- * Two sizes of segments: what fits goes into small ones, of which there are many, so that large
- * ones are left for what does not.
+ * Two sizes of segments: small buffers go into small segments, of which there are many, so that
+ * large segments are left for large buffers.
  */
 static void
 sizes(void)
@@ -367,7 +367,7 @@ sizes(void)
 	uint8_t    *address;
 
 	rf_pool_destroy(fresh());
-	/* one of two small ones' size, which are the last */
+	/* one has the size of two small segments, which are the last */
 	shared->segment_count = 3;
 	shared->small_segments = 2;
 	shared->segment_size = 2 * SEGMENT_SIZE;
@@ -375,8 +375,8 @@ sizes(void)
 	shared->segments[2] = shared->segments[3];
 
 	/*
-	 * free addresses are what is left where the kernel refused a mapping; it likes to give them to
-	 * the next one
+	 * free addresses are left where the kernel refused a mapping; it likes to give them to the
+	 * next mapping
 	 */
 	munmap(arena, 2 * SEGMENT_SIZE);
 	shared->segments[0].fd = rf_segment_create(arena, 2 * SEGMENT_SIZE, false, &error);

@@ -1,7 +1,7 @@
 /*
- * test_provider_conformance.c - the contract of provider.h, against every provider: what is
- * carried, in which order, and what is refused. test_provider_life.c has ends and wake-ups.
- * Arguments: see conformance.h.
+ * test_provider_conformance.c - the contract of provider.h, against every provider: which bytes are
+ * carried, in which order, and which requests are refused. test_provider_life.c has ends and
+ * wake-ups. Arguments: see conformance.h.
  */
 #include "conformance.h"
 
@@ -398,7 +398,7 @@ test_limits(void)
 	int			got;
 	double		deadline = now_seconds() + 2 * PATIENCE;
 
-	/* the receiver does not poll: what is beyond max_recv waits, nothing is lost */
+	/* the receiver does not poll: completions beyond max_recv wait, nothing is lost */
 	pair_open_as(&pair, kind, 1 << 20, 256, 32, false);
 	for (int i = 0; i < 200; i++)
 		send_one(&pair.a, &pair.b, 0, 8, true, i, i % 16 == 15, i);
@@ -620,7 +620,10 @@ test_swap(void)
 		  *word(&pair.a, 72) == UINT64_MAX - 8 && *word(&pair.b, 0) == UINT64_MAX - 8,
 		  "and of something else, which stays");
 
-	/* behind a write of the word and before an immediate, each finding what the one before it left */
+	/*
+	 * behind a write of the word and before an immediate, each finding the result of its
+	 * predecessor
+	 */
 	*word(&pair.a, 4096) = 1;
 	send_one(&pair.a, &pair.b, 4096, sizeof(uint64_t), false, 0, false, 0);
 	for (uint64_t i = 0; i < CHAIN; i++)

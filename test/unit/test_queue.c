@@ -1,11 +1,10 @@
 /*
- * test_queue.c - the merge queue and admission control in a lane: what waits merges, the window is
- * never passed, weights decide when flows compete, and each technique's counter stays at zero when
- * its setting is off.
+ * test_queue.c - the merge queue and admission control in a lane: waiting slots merge, the window
+ * is never passed, weights decide when flows compete, and each technique's counter stays at zero
+ * when its setting is off.
  *
- * Nothing depends on time: the fabric is held until everything waits, and what is compared is the
- * order in which the lane posts.
- * RF_TSAN: the lanes have threads.
+ * Nothing depends on time: the fabric is held until everything waits, and the order in which the
+ * lane posts is compared. RF_TSAN: the lanes have threads.
  */
 #include <string.h>
 #include <unistd.h>
@@ -125,8 +124,8 @@ hand_over(int i, int slots)
 }
 
 /*
- * The plug's slots are out and nothing comes back; then the others hand over all they can. Let go,
- * and wait until all has arrived.
+ * The plug's slots are out and nothing comes back; then the other flows hand over all they can. Let
+ * go, and wait until all has arrived.
  */
 static void
 one_phase(int plug)

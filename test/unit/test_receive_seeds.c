@@ -103,7 +103,7 @@ pick(uint64_t *state, const uint32_t *values, int count)
 	pick(state, (const uint32_t[]){__VA_ARGS__}, \
 		 (int) (sizeof((uint32_t[]){__VA_ARGS__}) / sizeof(uint32_t)))
 
-/* ---------- what a slot holds ---------- */
+/* ---------- the contents of a slot ---------- */
 
 static uint32_t
 slot_length(uint64_t seed, uint64_t slot, uint32_t room)
@@ -636,7 +636,7 @@ run_seed(uint64_t seed)
 	totals.seeds++;
 }
 
-/* On abort and on the alarm. No stdio: it may be the one that is stuck. */
+/* On abort and on the alarm. No stdio: it may be stuck itself. */
 static void
 tell_seed(int signal_number)
 {

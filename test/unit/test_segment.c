@@ -63,7 +63,7 @@ static const RfProvider provider = {.name = "counting",
 	.domain_destroy = domain_destroy,
 .domain_quiet = domain_quiet};
 
-/* As the postmaster: what this process and its children have from the start. */
+/* As the postmaster: the mappings of this process and its children from the start. */
 static void
 postmaster(void)
 {
@@ -200,7 +200,8 @@ renew_beside_lane(void)
 }
 
 /*
- * An engine that lends to a peer on this host, ends, and a second one that lends the same segment.
+ * An engine that lends to a peer on this host, ends, and a second engine that lends the same
+ * segment.
  */
 int
 main(void)
@@ -252,7 +253,9 @@ main(void)
 			  "so does one that started later");
 		check(tell(late_talk, 'w') == 'w' && memory[8192] == 'p', "and the engine what they write");
 
-		/* The same in one life: the next node gets new memory, too, the same node what it had. */
+		/*
+		 * The same in one life: the next node gets new memory, too, the same node its old memory.
+		 */
 		rf_pool_return(pool, &block);
 		rf_pool_peer_gone(pool, 1, (RfDomain *) shared);
 		check(lend(pool, 1, &block) == arena && atomic_load(&shared->segments[0].generation) == 1,

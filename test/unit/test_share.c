@@ -195,7 +195,7 @@ sleep_on(int proc)
 typedef struct Reader
 {
 	int			proc;
-	int			batch;			/* whose first parts it has; -1: none */
+	int			batch;			/* whose first parts it has, or -1 */
 	uint32_t	part;
 	bool		over[STREAMS];
 	bool		asked[STREAMS]; /* the last look found nothing */
@@ -259,8 +259,8 @@ give_up(void)
 }
 
 /*
- * Takes batches from all streams in turn until there are none. Stays with one only while it has the
- * first parts of a batch.
+ * Takes batches from all streams in turn until there are no more. Stays with one only while it has
+ * the first parts of a batch.
  */
 static void *
 reader_main(void *argument)
@@ -423,7 +423,7 @@ one_round(uint64_t *random)
 		CHECK(pthread_create(&threads[i], NULL, reader_main, (void *) (intptr_t) i) == 0);
 	for (int i = 0; i < readers; i++)
 		CHECK(pthread_join(threads[i], NULL) == 0);
-	/* others may have taken all before the leader had its last batch */
+	/* other readers may have taken all before the leader had its last batch */
 	atomic_store(&given_up, true);
 	for (int i = 0; i < stream_count; i++)
 		CHECK(pthread_join(lanes[i], NULL) == 0);
@@ -448,7 +448,7 @@ wait_for_holder(uint32_t waited_ms)
 		longjmp(gave_up, 1);
 }
 
-/* A member was stopped while it held the lock: the others wait, and may give up. */
+/* A member was stopped while it held the lock: the other members wait, and may give up. */
 static void
 stopped_holder(RfShare *share)
 {

@@ -46,7 +46,7 @@ typedef struct Peer
 	End			end;
 	int			sock;			/* the hostile side */
 	int			inbox_fd;
-	RfSoftInbox *inbox;			/* the one that we pass */
+	RfSoftInbox *inbox;			/* the end that we pass */
 } Peer;
 
 #define RING 64
@@ -297,7 +297,10 @@ test_ring(void)
 	shutdown(peer.sock, SHUT_WR);
 	expect_failed(&peer, fds, "notes announced that never come");
 
-	/* it arms itself for ever, never reads what wakes it, and makes its socket a blocking one */
+	/*
+	 * it arms itself for ever, never reads the byte that wakes it, and makes its socket a blocking
+	 * one
+	 */
 	peer_open(&peer);
 	hello(&peer);
 	fcntl(peer.sock, F_SETFL, fcntl(peer.sock, F_GETFL) & ~O_NONBLOCK);

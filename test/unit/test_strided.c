@@ -1,7 +1,7 @@
 /*
- * test_strided.c - strided entries (provider.h) against every provider: what a device that has them
- * puts on the wire, byte by byte against a loop; what is refused; and that a provider without them
- * refuses them all.
+ * test_strided.c - strided entries (provider.h) against every provider: the bytes that a device
+ * puts on the wire, one by one against a loop; which requests are refused; and that a provider
+ * without them refuses them all.
  *
  * Arguments: names of providers, see conformance.h; the simulated one has them or not, as its
  * setting says. On a machine with an mlx5 device, "test_strided verbs" tests its interleaved keys.
@@ -42,7 +42,7 @@ open_pair(Pair *pair)
 		pair->a.memory[i] = (char) (i * 31 + (i >> 8) * 7);
 }
 
-/* One strided entry from the start of the sender's memory to that of the other's. */
+/* One strided entry from the start of the sender's memory to the start of the receiver's. */
 static Request *
 simple(Strided *s, Pair *pair, uint32_t element, uint32_t stride, uint32_t count)
 {
@@ -225,7 +225,7 @@ test_most(void)
 	pair_close(&pair);
 }
 
-/* ---------- what is refused ---------- */
+/* ---------- refused requests ---------- */
 
 static void
 spoil_element(Pair *pair, Strided *s)
@@ -342,7 +342,7 @@ refused(const char *name, void (*spoil) (Pair *pair, Strided *s))
 	pair_close(&pair);
 }
 
-/* ---------- what only the simulated device can be asked ---------- */
+/* ---------- requests only for the simulated device ---------- */
 
 static void
 test_simulated(void)

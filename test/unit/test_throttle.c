@@ -1,7 +1,7 @@
 /*
- * test_throttle.c - credit throttling: the automatic choice against every fixed one, over a
- * simulated adapter whose capacity depends on what is outstanding; and a lane that keeps its limit.
- * RF_TSAN: the lane has threads.
+ * test_throttle.c - credit throttling: the automatic choice against every fixed limit, over a
+ * simulated adapter whose capacity depends on the outstanding requests; and a lane that keeps its
+ * limit. RF_TSAN: the lane has threads.
  *
  * One step of the simulated fabric stands for a microsecond, so nothing here depends on the
  * machine.
@@ -170,7 +170,7 @@ test_change(void)
 	}
 	CHECK(atomic_load(&shown.rate[1]) > atomic_load(&shown.rate[0]));
 
-	/* And back to none when nothing thrashes. */
+	/* And back to no limit when nothing thrashes. */
 	config.latency = 400;
 	config.cache = 0;
 	rf_sim_configure(&config);

@@ -1,7 +1,7 @@
 /*
  * test_tls.c - TLS between two ends with a secret in common (src/base/tls.c), with somebody between
- * them who reads, holds back, drops, repeats, exchanges and changes what passes. What arrives is
- * what was sent, or nothing; never anything else.
+ * them that reads, holds back, drops, repeats, exchanges and changes the traffic. The receiver gets
+ * the bytes that were sent, or nothing; never anything else.
  *
  * One thread drives both ends and the one between them.
  */
@@ -115,7 +115,7 @@ pass(Way *way, size_t length)
 	}
 }
 
-/* Pass on what comes, `piece` bytes at a time. */
+/* Pass on the incoming bytes, `piece` bytes at a time. */
 static void
 carry(Line *line, size_t piece)
 {
@@ -215,7 +215,8 @@ contains(const Way *way, const char *text)
 }
 
 /*
- * How often keys were made anew: what says so is the only record of 5 bytes, and 17 that each has.
+ * How often keys were made anew: the announcement is the only record of 5 bytes, and 17 that each
+ * has.
  */
 static int
 rekeyed(const Way *way)
@@ -314,7 +315,7 @@ strangers(void)
 	check(!rf_tls_export(line.ends[0], "x", 1, one), "and have nothing in common");
 	close_line(&line);
 
-	/* Both ends of what was recorded get it once more. */
+	/* Both ends of the recorded line get it once more. */
 	open_line(&line, "alike", "alike", 1 << 30, 1);
 	check(shake_hands(&line, 65536), "they agree");
 	check(rf_tls_export(line.ends[0], "lane 0", 6, one) &&
@@ -366,7 +367,7 @@ record_length(const unsigned char *bytes, size_t used)
 }
 
 /*
- * From the record with that number on something is done to what passes; whole records are passed
+ * From the record with that number on something is done to the traffic; whole records are passed
  * only.
  */
 static bool

@@ -1,9 +1,9 @@
 /*
  * test_values.c - value memory of the engine (src/engine/values.c) over a provider that only
- * counts, and where a producer lays out its rows (src/shmem/value.c): pieces never overlap, what is
- * registered is what is used or cached, the cache keeps what was used last and no more than its
- * limit, a peer that goes takes its registrations along, and a row is never laid out where an
- * earlier one may still be read.
+ * counts, and where a producer lays out its rows (src/shmem/value.c): pieces never overlap,
+ * registered memory is used or cached, the cache keeps the most recently used memory and no more
+ * than its limit, a peer that goes takes its registrations along, and a row is never laid out where
+ * an earlier row may still be read.
  */
 #include <stdio.h>
 #include <stdlib.h>

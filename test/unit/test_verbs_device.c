@@ -1,6 +1,6 @@
 /*
- * test_verbs_device.c - what opening an RDMA device says when it cannot be done. Runs with and
- * without a device; the memlock limit can only be too small for one that is there.
+ * test_verbs_device.c - the messages of opening an RDMA device when it cannot be done. Runs with
+ * and without a device; the memlock limit can only be too small for a device that is there.
  */
 #include <grp.h>
 #include <stdio.h>

@@ -54,7 +54,7 @@ typedef struct TripDest
 	uint32		capacity;
 	uint32		flags;
 	int			encoding;
-	uint32		damage;			/* 0: none, else the generator's state */
+	uint32		damage;			/* 0 without damage, else the generator's state */
 	TupleDesc	result;			/* NULL: the query's own */
 	Tuplestorestate *store;		/* NULL: do not keep rows */
 	bool		decode;
@@ -307,7 +307,7 @@ take_pages(TripDest *dest, RfTupleWriter *writer)
 		pfree(batch);
 }
 
-/* Some of a page's tuples, from the first-th on every step-th, or the others of these. */
+/* Some of a page's tuples, from the first-th on every step-th, or the rest. */
 static void
 add_some(TripDest *dest, RfTupleWriter *writer, Page page, int way, int first, int step,
 		 bool others)

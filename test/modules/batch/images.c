@@ -1,6 +1,6 @@
 /*
- * images.c - raw images that no type has made: what does the decoder take, and do the functions of
- * the type survive it?
+ * images.c - raw images that no type has made: which of them the decoder takes, and whether the
+ * functions of the type survive them.
  *
  *   batch_raw(value anyelement)  returns bytea      the value's image, of a varlena without its
  *   header
@@ -8,7 +8,7 @@
  *       the value of that type with this image, from a batch; ERROR when the decoder refuses it
  *   batch_mutate(query text, count int, seed int, probes text[])  returns text
  *       count times one of the query's values (of its only column) with some bytes of its image
- *       changed. What the decoder takes goes through output, send, receive, the default comparison
+ *       changed. Images that the decoder takes go through output, send, receive, the default comparison
  *       and
  *       hash functions of its type, and through the probes: expressions of $1, the mutant, and $2,
  *       the
@@ -213,7 +213,7 @@ mutate(StringInfo payload, bool varlena, uint32 *state)
 				word += next_random(state) % 9 - 4;
 				memcpy(payload->data + at, &word, sizeof(word));
 				break;
-			case 4:				/* what stands elsewhere */
+			case 4:				/* bytes from another place */
 				length = 1 + next_random(state) % 8;
 				length = Min(length, payload->len - Max(at, other));
 				memmove(payload->data + at, payload->data + other, length);
@@ -300,7 +300,7 @@ use(const Functions *functions, const Image *image, Datum value, Datum original,
 	switch (step)
 	{
 		case 0:
-			/* They refuse empty ones, which there are. */
+			/* They refuse empty values, which there are. */
 			if (image->type == INT2VECTOROID || image->type == OIDVECTOROID)
 				break;
 			sent = SendFunctionCall((FmgrInfo *) &functions->send, value);
@@ -350,7 +350,7 @@ use(const Functions *functions, const Image *image, Datum value, Datum original,
 /*
  * Errors of any class but internal ones are fine for functions of the type: the value is out of
  * their domain. Not so for receive, in step 0, nor for the decoder, which may only say that the
- * batch is damaged or its text is none (step -1). True: there was no error.
+ * batch is damaged or its text is invalid (step -1). True: there was no error.
  */
 static bool
 try_step(const Functions *functions, Image *image, Datum original, int step, const char *batch,
@@ -470,7 +470,7 @@ batch_mutate(PG_FUNCTION_ARGS)
 		uint32		size;
 		char	   *batch;
 
-		/* The first ones as they are: all values that are honest are taken. */
+		/* The first images as they are: all honest values are taken. */
 		if (i < (int) original_count)
 			original = originals[i];
 		CHECK_FOR_INTERRUPTS();

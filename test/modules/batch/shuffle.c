@@ -532,7 +532,7 @@ batch_shuffle_time(PG_FUNCTION_ARGS)
 		times[rounds + 1 + round] = round_of(&shuffle, by_row);
 	}
 	end_query(query);
-	/* The first ones warm up. */
+	/* The first runs warm up. */
 	for (int i = 0; i < 2; i++)
 	{
 		double	   *one = times + i * (rounds + 1) + 1;

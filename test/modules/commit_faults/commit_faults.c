@@ -42,7 +42,9 @@ PGDLLEXPORT void _PG_init(void);
 
 static ProcessUtility_hook_type previous_utility = NULL;
 
-/* Nothing here raises an error but the order itself: most steps are where none may be. */
+/*
+ * Nothing here raises an error but the order itself: most steps are where no error may be raised.
+ */
 static void
 obey(const char *name)
 {

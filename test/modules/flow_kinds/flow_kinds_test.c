@@ -2,10 +2,10 @@
  * flow_kinds_test.c - members of a group of flows as SQL functions, for test/t/072_flow_kinds.pl,
  * and a member of several groups that sends any bytes, for test/t/085_exchange.pl.
  *
- * A producer sends batches whose content says who sent them and which they are; a consumer checks
- * every byte and answers with what makes losses, duplicates and disorder visible: counts, sums that
- * do not depend on the order, and a hash that does. Nothing here is timed, except a consumer that
- * is told to be slow.
+ * A producer sends batches whose content names their sender and their number; a consumer checks
+ * every byte and answers with figures that make losses, duplicates and disorder visible: counts,
+ * sums that do not depend on the order, and a hash that does. Nothing here is timed, except a
+ * consumer that is told to be slow.
  */
 #include "postgres.h"
 
@@ -255,7 +255,7 @@ read_part(RfGroupBuffer *buffer)
 	return result == RF_POLL_BUFFER;
 }
 
-/* ---------- what is sent ---------- */
+/* ---------- the contents of batches ---------- */
 
 static uint64
 mix(uint64 hash, uint64 value)
@@ -288,8 +288,8 @@ filling(const TestPart *part)
 /*
  * produce(producer integer, consumers integer, first bigint, batches bigint, bytes integer, finish
  * boolean) text: batches number `first` and on; every seventh batch has up to three parts.
- * Repartition: to consumer hash(batch) mod consumers, without waiting for one while others have
- * room. Answers "finished" or "stopped", and how many batches were handed over.
+ * Repartition: to consumer hash(batch) mod consumers, without waiting for one while other consumers
+ * have room. Answers "finished" or "stopped", and how many batches were handed over.
  */
 Datum
 kinds_produce(PG_FUNCTION_ARGS)
@@ -516,7 +516,7 @@ kinds_consume(PG_FUNCTION_ARGS)
 }
 
 /*
- * exchange(desc bytea, member integer, batches bigint, bytes integer) returns what consume does:
+ * exchange(desc bytea, member integer, batches bigint, bytes integer) returns the same as consume:
  * producer and consumer of one group in one backend, after listen. Neither may wait for one side
  * while the other could go on.
  */
@@ -587,11 +587,11 @@ kinds_exchange(PG_FUNCTION_ARGS)
 	PG_RETURN_DATUM(tally_row(fcinfo, &tally, "ended", desc->producers));
 }
 
-/* ---------- a member of exchanges that sends what it is told ---------- */
+/* ---------- a member of exchanges that sends given messages ---------- */
 
 #define LIES_MAX	4
 
-/* What it receives by, as `group`. */
+/* The group that receives, as `group`. */
 static RfGroup *listening[LIES_MAX];
 
 static int
@@ -640,7 +640,7 @@ kinds_listen_all(PG_FUNCTION_ARGS)
 /*
  * lie(descs bytea[], member integer, number integer, messages bytea[], part integer): sends these
  * in the places of batches to the first member of one of the groups (from 1), in parts of so many
- * bytes, and nothing else; takes what comes.
+ * bytes, and nothing else; takes all that comes.
  */
 Datum
 kinds_lie(PG_FUNCTION_ARGS)

@@ -70,6 +70,10 @@ allow_prepared_transactions(void)
 	SetConfigOption("max_prepared_transactions", value, PGC_POSTMASTER, PGC_S_OVERRIDE);
 }
 
+/*
+ * Called when the library is loaded: defines settings and installs hooks; in the postmaster also
+ * asks for shared memory and registers the workers.
+ */
 void
 _PG_init(void)
 {

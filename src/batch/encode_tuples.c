@@ -445,6 +445,10 @@ next_unit(const uint64 *map, uint32 from, bool set)
 	return UNITS;
 }
 
+/*
+ * Marks the units of the page that the tuples cover, so that adjacent and overlapping ones merge,
+ * and lists the runs.
+ */
 void
 rf_tuples_fragments(const RfPageTuples *set, RfTupleFragments *fragments)
 {

@@ -562,6 +562,9 @@ explain_processes(ExchangeState *state, ExplainState *es)
 		ExplainPropertyText("Rows per Process", rows, es);
 }
 
+/*
+ * EXPLAIN of the custom scan: the exchange, with ANALYZE its counters, and the plan of its query.
+ */
 static void
 explain_exchange(CustomScanState *node, List *ancestors, ExplainState *es)
 {

@@ -138,6 +138,10 @@ subtransaction_over(SubXactEvent event, SubTransactionId mine, SubTransactionId 
 	}
 }
 
+/*
+ * Makes the session's set for the exchanges of its next statement; an unused earlier set is closed.
+ * ERROR if a running statement still has one.
+ */
 static ExchangeSet *
 new_set(int count)
 {

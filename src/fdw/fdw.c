@@ -14,6 +14,7 @@
 
 PG_FUNCTION_INFO_V1(rdma_fdw_handler);
 
+/* The handler that CREATE FOREIGN DATA WRAPPER names: the table of callbacks. */
 Datum
 rdma_fdw_handler(PG_FUNCTION_ARGS)
 {

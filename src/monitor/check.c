@@ -263,6 +263,7 @@ check_preload(Check *check)
 	check->stop = true;
 }
 
+/* Reports whether this node's engine runs, and why it does not. */
 static void
 check_engine(Check *check)
 {
@@ -478,6 +479,7 @@ check_session(Check *check)
 				remote_value(check, "SELECT pg_catalog.current_setting('server_version')")));
 }
 
+/* Reports whether the database has the extension, in the same version. */
 static void
 check_remote_extension(Check *check)
 {

@@ -211,6 +211,10 @@ keep_descriptor(RfSoftRegion *region, int fd, RfError *error)
 	return true;
 }
 
+/*
+ * Adds a region to the domain and announces it to the peers over shared memory. A source has no
+ * remote key: peers can never write there.
+ */
 static RfRegion *
 add_region(RfDomain *domain, void *addr, size_t length, int fd, bool source, RfError *error)
 {
@@ -270,6 +274,10 @@ soft_source_register(RfDomain *domain, void *addr, size_t length, RfError *error
 	return add_region(domain, addr, length, -1, true, error);
 }
 
+/*
+ * Takes the region out of the domain and tells peers over shared memory. Holding the lock waits for
+ * copies that read it.
+ */
 static void
 soft_region_deregister(RfDomain *domain, RfRegion *pub)
 {

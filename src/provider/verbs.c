@@ -773,6 +773,10 @@ say_farewell(RfQp *qp)
 		stash_completions(qp->cq);
 }
 
+/*
+ * Destroys the queue pair. Completions of it that are still in the queue are taken out first,
+ * because another queue pair may get its slot at once.
+ */
 static void
 qp_destroy(RfQp *qp)
 {

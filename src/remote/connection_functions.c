@@ -62,6 +62,7 @@ hung_up(RfSession *session)
 		(poll(&fd, 1, 0) > 0 && (fd.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0);
 }
 
+/* rdma.connections: a row per connected session of this backend. */
 Datum
 rdma_connections(PG_FUNCTION_ARGS)
 {

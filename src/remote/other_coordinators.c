@@ -172,6 +172,10 @@ typedef struct Unseen
 	bool		complete;
 } Unseen;
 
+/*
+ * Adds the parts that one node's snapshot does not see to the list. Returns false if the answer is
+ * not valid.
+ */
 static bool
 take_unseen(const PGresult *result, void *arg)
 {

@@ -113,6 +113,10 @@ rf_transaction_register(void)
 	RegisterResourceReleaseCallback(at_resource_release, NULL);
 }
 
+/*
+ * Callback of transactions: remote transactions commit before the local one, or prepare before it
+ * and commit after it, and roll back with it.
+ */
 static void
 at_transaction_end(XactEvent event, void *arg)
 {

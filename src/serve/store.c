@@ -447,6 +447,10 @@ rf_store_at_ctid(ItemPointer ctid)
 	incoming->ctid = ctid;
 }
 
+/*
+ * The next row of the request, converted where a column's type differs here. ERROR if the scan
+ * outlives its request.
+ */
 static TupleTableSlot *
 next_row(ScanState *node)
 {

@@ -329,6 +329,10 @@ read_arrivals(RfOrder *order, uint32_t from, const RfOrderHeader *header, const 
 	return true;
 }
 
+/*
+ * Takes the next entries of the log. Each has to name a slot that has arrived here, and the end has
+ * to fit the counts; else the first consumer breaks the rules.
+ */
 static bool
 read_log(RfOrder *order, const RfOrderHeader *header, const uint8_t *entries, RfError *error)
 {

@@ -48,6 +48,10 @@ rf_is_own_table(Oid relid)
 	return name != NULL && strcmp(name, "rdma_fdw_handler") == 0;
 }
 
+/*
+ * Returns true if the column is a part of a distribution key: of a foreign table here, or of a
+ * node's table with the constraint of its placement.
+ */
 static bool
 is_key(Oid relid, AttrNumber attnum)
 {

@@ -336,6 +336,10 @@ is_collated(RfSelect *select, Var *var)
 	return select == NULL || bms_is_member(var->varattno, select->collated);
 }
 
+/*
+ * A column of a table of the statement, or a parameter: whole rows and most system columns stay
+ * here. *result gets the origin of its collation.
+ */
 static bool
 walk_var(Var *var, WalkContext *cxt, CollationState *result)
 {

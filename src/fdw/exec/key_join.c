@@ -149,6 +149,10 @@ set_up_keys(KeyJoinState *join, CustomScan *plan)
 	get_typlenbyvalalign(join->key_type, &join->key_length, &join->key_by_value, &join->key_align);
 }
 
+/*
+ * Starts both children and prepares the expressions over the joined row. Nothing is read before the
+ * first row is wanted.
+ */
 static void
 begin_key_join(CustomScanState *css, EState *estate, int eflags)
 {

@@ -49,6 +49,10 @@ find_scan(EState *estate, Index relid)
 	elog(ERROR, "there is no scan whose rows are to be locked");
 }
 
+/*
+ * The statement that returns the locked row: all columns of the table, whose attributes go to
+ * *attrs, and its place.
+ */
 static char *
 row_sql(Relation rel, const RfTableOptions *opts, const char *locking, List **attrs)
 {
@@ -70,6 +74,7 @@ row_sql(Relation rel, const RfTableOptions *opts, const char *locking, List **at
 	return sql.data;
 }
 
+/* Prepares the locking of one table's rows, when its first row is to be locked. */
 static RowLocks *
 set_up(EState *estate, ExecRowMark *erm)
 {

@@ -434,6 +434,10 @@ with_system_columns(RfScanState *state, TupleTableSlot *slot, TupleTableSlot *ro
 	return row;
 }
 
+/*
+ * Returns the next row. The first branch is the usual case, a row decoded into the slot that still
+ * holds the last one.
+ */
 TupleTableSlot *
 rdmaIterateForeignScan(ForeignScanState *node)
 {

@@ -37,6 +37,7 @@ rf_single_node_create(List *values, List *keys, Oid serverid)
 	return single;
 }
 
+/* Evaluates the key's values and hashes them as rows are routed. */
 int
 rf_single_node(RfSingleNode *single, ExprContext *econtext, int node_count)
 {

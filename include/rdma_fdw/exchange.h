@@ -283,9 +283,9 @@ extern void rf_exchange_form(struct RfSession *const *sessions, int count,
 extern void rf_exchange_connect_nodes(struct RfSession *const *sessions, int count);
 
 /*
- * Called before the n-th attempt to get buffers, while holding no buffers: waits for a while and until no
- * other statement of this server is attempting. The turn ends when all nodes have their buffers, or
- * with the transaction.
+ * Called before the n-th attempt to get buffers, while holding no buffers: waits for a while and
+ * until no other statement of this server is attempting. The turn ends when all nodes have their
+ * buffers, or with the transaction.
  */
 extern void rf_exchange_take_turn(int attempt);
 extern void rf_exchange_end_turn(void);

@@ -47,8 +47,8 @@ rf_reassembly_is_whole(const RfReassembly *batch, const RfBuffer *piece)
 extern bool rf_reassembly_add(RfReassembly *batch, const RfBuffer *piece);
 
 /*
- * Passes the memory of the complete batch, or of an earlier one, to the caller, which must pfree it;
- * NULL if there is no batch, or it holds pieces of a batch that is not complete.
+ * Passes the memory of the complete batch, or of an earlier one, to the caller, which must pfree
+ * it; NULL if there is no batch, or it holds pieces of a batch that is not complete.
  */
 extern char *rf_reassembly_detach(RfReassembly *batch);
 

@@ -395,7 +395,9 @@ typedef struct RfStreamReply
 	uint32_t	used_flow;		/* 1: rows went over the flow */
 	uint32_t	wrote;			/* 1: the transaction has written, or locked rows */
 
-	/* How they went, for EXPLAIN: the sender's counters of the flow (shmem/layout.h, RfFlowStats). */
+	/*
+	 * How they went, for EXPLAIN: the sender's counters of the flow (shmem/layout.h, RfFlowStats).
+	 */
 	uint64_t	work_requests;
 	uint64_t	merged;
 	uint64_t	chained;

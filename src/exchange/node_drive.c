@@ -21,7 +21,8 @@
  * work_mem it keeps on disk, so no receiving node stops a sender for good.
  *
  * Several readers of an exchange (node_share.c). Each of them waits for that exchange, whose number
- * is below the number of every exchange around one of them: so the numbers still fall along the stack.
+ * is below the number of every exchange around one of them: so the numbers still fall along the
+ * stack.
  *
  * Workers. Workers of an exchange's query (node_workers.c) wait for nobody but their leader, and
  * only for room to put rows into. It takes over their batches whenever it runs or drives the

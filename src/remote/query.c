@@ -22,7 +22,8 @@ const Oid	rf_stream_types[4] = {BYTEAOID, TEXTOID, TEXTARRAYOID, TEXTARRAYOID};
 
 /*
  * A command under way on one session. A pipeline runs one statement of each text. A command that
- * the user wrote may be several, and may be of a kind that the protocol has for simple queries only.
+ * the user wrote may be several, and may be of a kind that the protocol has for simple queries
+ * only.
  */
 typedef struct RemoteQuery
 {

@@ -10,11 +10,11 @@
  *	- nothing, if it was not decided: parts that nodes have prepared of it have no row in
  *	  rdma.decisions here, so the resolver rolls them back; parts that they had not prepared have
  *	  gone with the recovery;
- *	- all, if it was decided and had not come in, or was left unfinished on a node: the row was
- *	  written before the point here, and the part was prepared before the row, so the resolver
- *	  commits it, and readers of several nodes wait for that (snapshot.c). The resolver passes no gate, but
- *	  removes the row only after the node has committed. As the point is made here first, a node
- *	  whose point is older than that commit belongs to a coordinator that still has the row.
+ * - all, if it was decided and had not come in, or was left unfinished on a node: the row was
+ *   written before the point here, and the part was prepared before the row, so the resolver
+ *   commits it, and readers of several nodes wait for that (snapshot.c). The resolver passes no
+ *   gate, but removes the row only after the node has committed. As the point is made here first, a
+ *   node whose point is older than that commit belongs to a coordinator that still has the row.
  *
  * A commit on one node that has passed the gate may come before or after the point there. Every
  * transaction that depends on it begins to commit later, and so after the points on all nodes.

@@ -70,7 +70,10 @@ rdma_other_parts_age(PG_FUNCTION_ARGS)
 	PG_RETURN_INT64(rf_part_log_others_age((uint64) PG_GETARG_INT64(0)));
 }
 
-/* The snapshot of the reader's statement, or (0) of the transaction; and where the log was behind it. */
+/*
+ * The snapshot of the reader's statement, or (0) of the transaction; and where the log was behind
+ * it.
+ */
 static Snapshot
 find_snapshot(uint64 statement, uint64 *position)
 {

@@ -590,7 +590,9 @@ rewrite_mutator(Node *node, BuildContext *cxt)
 	{
 		Node	   *result = expression_tree_mutator(node, rewrite_mutator, cxt);
 
-		/* without columns of its own SQL would take it for an aggregate of the statement around it */
+		/*
+		 * without columns of its own SQL would take it for an aggregate of the statement around it
+		 */
 		if (is_mark_printed(result, NULL) && !is_column_printed(result, NULL))
 			rf_whole_context(cxt)->unbatched = true;
 		return result;

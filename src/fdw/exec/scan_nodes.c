@@ -208,8 +208,8 @@ collect_at_end(RfScanState *state)
 }
 
 /*
- * Polls the part for its first batch (RF_STREAM_BATCH), or its end. storing: its batches are spooled, so that
- * its node can send more.
+ * Polls the part for its first batch (RF_STREAM_BATCH), or its end. storing: its batches are
+ * spooled, so that its node can send more.
  */
 static RfStreamPoll
 look_for_first(RfScanPart *part, bool storing)

@@ -5,12 +5,12 @@
  *		SELECT ... FROM o WHERE o.x < (SELECT avg(i.y) FROM i WHERE i.k = o.k AND i.z > 5)
  * is run by core row by row: here one statement to all nodes for every row of o. It means the same
  * as
- *		SELECT ... FROM o LEFT JOIN (SELECT i.k, avg(i.y) AS value FROM i WHERE i.z > 5 GROUP BY
- *		i.k) s
+ *		SELECT ... FROM o LEFT JOIN
+ *			(SELECT i.k, avg(i.y) AS value FROM i WHERE i.z > 5 GROUP BY i.k) s
  *			ON s.k = o.k WHERE o.x < s.value
  * as there is at most one group for each row of o: the equality must be of the btree family that
- * the grouping uses. For rows without a group the aggregate of no rows takes its place: NULL of most, 0
- * of count(). The planner makes an inner join of it where NULL would fail.
+ * the grouping uses. For rows without a group the aggregate of no rows takes its place: NULL of
+ * most, 0 of count(). The planner makes an inner join of it where NULL would fail.
  *
  * If conditions thin out the tables that the correlated columns come from, most groups are not
  * wanted. Then the sub-select reads only rows with a partner among their rows:

@@ -381,7 +381,10 @@ rdmaGetForeignJoinPaths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *oute
 
 	if (rf_push_down != RF_PUSH_DOWN_ALL)
 		return;
-	/* One statement is enough, whichever pair of relations it was found with; not for many nodes. */
+
+	/*
+	 * One statement is enough, whichever pair of relations it was found with; not for many nodes.
+	 */
 	known = (RfRelInfo *) joinrel->fdw_private;
 	if (known != NULL && known->fragment == NULL)
 		return;
@@ -398,7 +401,10 @@ rdmaGetForeignJoinPaths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *oute
 		default:
 			return;
 	}
-	/* A side that is not a single statement has no info. Local rows by themselves are joined here. */
+
+	/*
+	 * A side that is not a single statement has no info. Local rows by themselves are joined here.
+	 */
 	if (outer == NULL || inner == NULL || (outer->local && inner->local))
 		return;
 	if (outer->nodes != NIL && is_seen_already(known, jointype, outerrel, innerrel))

@@ -71,7 +71,10 @@ typedef enum RfScanPrivateIndex
 	 * its number, which RF_LOCAL_PARAM made. Their node sets them.
 	 */
 	RF_SCAN_LOCAL,
-	/* List: NIL, or the statement for many values of the parameters (String), see lookahead_plan.c */
+
+	/*
+	 * List: NIL, or the statement for many values of the parameters (String), see lookahead_plan.c
+	 */
 	RF_SCAN_BATCH,
 
 	/*

@@ -228,9 +228,9 @@ rdmaGetForeignPaths(PlannerInfo *root, RelOptInfo *baserel, Oid foreigntableid)
 }
 
 /*
- * The locks of all tables of a base or join relation; NULL without locks. A node cannot lock rows that it joins
- * with rows of an exchange, neither there nor at their origin: if another transaction writes one
- * before it is found by its ctid, the node's transaction fails to serialize.
+ * The locks of all tables of a base or join relation; NULL without locks. A node cannot lock rows
+ * that it joins with rows of an exchange, neither there nor at their origin: if another transaction
+ * writes one before it is found by its ctid, the node's transaction fails to serialize.
  */
 static const char *
 locking_clause(PlannerInfo *root, RelOptInfo *rel)

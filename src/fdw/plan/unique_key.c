@@ -5,12 +5,13 @@
  *
  * For a join by several columns the core multiplies the selectivities of each. Of the columns of
  * one key that is too few rows, by the number of values of all but one of them: thousands of times.
- * Local tables have foreign keys, from which it learns that a row finds one partner; foreign tables have
- * no foreign keys here. But a unique key, which ANALYZE has fetched, with all its columns equated to
- * columns of one other relation says nearly as much: no row finds more than one, and it is hardly
- * joined with where most rows find no partner. So it goes onto the core's list of foreign keys,
- * already matched to the conditions of the query. The data nodes' foreign keys refer to such a key;
- * a key of a single column tells the core nothing that it does not know from the number of values.
+ * Local tables have foreign keys, from which it learns that a row finds one partner; foreign tables
+ * have no foreign keys here. But a unique key, which ANALYZE has fetched, with all its columns
+ * equated to columns of one other relation says nearly as much: no row finds more than one, and it
+ * is hardly joined with where most rows find no partner. So it goes onto the core's list of foreign
+ * keys, already matched to the conditions of the query. The data nodes' foreign keys refer to such
+ * a key; a key of a single column tells the core nothing that it does not know from the number of
+ * values.
  *
  * Where the other columns are unique as well, the smaller table refers to the larger one. And only
  * a real foreign key could tell whether semi and anti joins find a partner.

@@ -539,10 +539,11 @@ merge_answer(Round *round, int member, RfGroupDesc **descs, int count)
 			ereport(ERROR,
 					(errcode(ERRCODE_OUT_OF_MEMORY),
 					 errmsg("out of memory")));
-		copy = palloc(Max(length, 1));
+		copy = palloc0(Max(length, sizeof(RfGroupDesc)));
 		memcpy(copy, bytes, length);
 		PQfreemem(bytes);
-		if (!rf_group_desc_merge(descs[i], rf_group_desc_parse(copy, length), &error))
+		if (!rf_group_desc_check(copy, length, &error) ||
+			!rf_group_desc_merge(descs[i], copy, &error))
 			raise_answer(round, member, error.message);
 	}
 }

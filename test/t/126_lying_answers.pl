@@ -11,7 +11,7 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 
 my $seed = $ENV{SEED} || time() % 1_000_000;
-my %node = map { $_ => rdma_node($_, conf => "max_prepared_transactions = 20\n") } qw(n1 n2 co);
+my %node = map { $_ => rdma_node($_, conf => "max_prepared_transactions = 20\nwal_level = replica\n") } qw(n1 n2 co);
 my $run = Lying::Run->new(port => { map { $_ => $node{$_}->port } keys %node });
 my %asked = $run->learn;
 my @lies = grep { !Lying::Proxy::is_silent($_) } Lying::Proxy::lies();

@@ -37,12 +37,10 @@ extern void rf_role_end(const RfRole *before);
 extern Oid	rf_relation_owner(Oid relid);
 
 /*
- * The same as the owner of a relation, for commands that have code run that belongs to it: its
- * constraints, generated columns, index expressions. ERROR unless the caller has the owner's
- * rights. rf_owner_begin_if_set: if rdma_fdw.as_owner_of names a relation; false: it does not, and
- * there is nothing to end.
+ * The same as the owner of the relation that rdma_fdw.as_owner_of names, for code that belongs to it:
+ * its constraints, generated columns, index expressions. ERROR unless the caller has the owner's
+ * rights. False: the setting names no relation, and there is nothing to end.
  */
-extern void rf_owner_begin(RfRole *before, Oid relid);
 extern bool rf_owner_begin_if_set(RfRole *before);
 
 /*

@@ -52,8 +52,8 @@ rf_relation_owner(Oid relid)
 	return owner;
 }
 
-void
-rf_owner_begin(RfRole *before, Oid relid)
+static void
+begin_as_owner(RfRole *before, Oid relid)
 {
 	Oid			owner = rf_relation_owner(relid);
 
@@ -79,7 +79,7 @@ rf_owner_begin_if_set(RfRole *before)
 	if (rf_as_owner_of == NULL || rf_as_owner_of[0] == '\0')
 		return false;
 	names = textToQualifiedNameList(cstring_to_text(rf_as_owner_of));
-	rf_owner_begin(before, RangeVarGetRelid(makeRangeVarFromNameList(names), NoLock, false));
+	begin_as_owner(before, RangeVarGetRelid(makeRangeVarFromNameList(names), NoLock, false));
 	return true;
 }
 
@@ -93,7 +93,7 @@ rdma_run_as_owner(PG_FUNCTION_ARGS)
 	RfRole		before;
 	uint64		processed;
 
-	rf_owner_begin(&before, PG_GETARG_OID(0));
+	begin_as_owner(&before, PG_GETARG_OID(0));
 	if (SPI_connect() != SPI_OK_CONNECT || SPI_execute(command, false, 0) < 0)
 		elog(ERROR, "could not run \"%s\"", command);
 	processed = SPI_processed;

@@ -6,10 +6,10 @@
  * in `given`, then reads `waiting`. All are sequentially consistent, so one of the two lanes sees
  * the other's store.
  *
- * No lane starves another: while others wait, a lane gets no more than its share of the window. A
- * lane with nothing in flight may exceed its share for one work request, but not twice in a row, so
- * lanes alternate when the window is too small for all. One lane can always continue: with nothing
- * in flight any lane but the last may send, and the last one may once no other waits.
+ * No lane starves another: while other lanes wait, a lane gets no more than its share of the
+ * window. A lane with nothing in flight may exceed its share for one work request, but not twice in
+ * a row, so lanes alternate when the window is too small for all. One lane can always continue:
+ * with nothing in flight any lane but the last may send, and the last one may once no other waits.
  */
 #include "admit.h"
 

@@ -18,7 +18,10 @@
 extern uint64_t rf_admission_room(uint64_t window, RfAdmissionStats *stats, uint32_t lane,
 								  uint64_t own);
 
-/* Takes them; false: there is no room, or others have precedence. Not without a window. */
+/*
+ * Takes them; returns false if there is no room, or other lanes have precedence. Not without a
+ * window.
+ */
 extern bool rf_admission_take(uint64_t window, RfAdmissionStats *stats, uint32_t lane, uint64_t own,
 							  uint32_t bytes);
 

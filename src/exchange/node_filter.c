@@ -47,7 +47,7 @@
 #define SPARSE			0.125
 #define CROWDED			0.6
 
-/* How long this node waits for the filters of others once it has its own. */
+/* How long this node waits for the filters of other nodes once it has its own. */
 #define PATIENCE_MS		50
 
 /* After so many rows, less than this part of them must have been dropped to give up. */
@@ -98,7 +98,7 @@ struct ExchangeFilters
 	bool	   *heard;			/* of consumers: nothing more comes */
 	int			missing;		/* how many of them were not heard yet */
 	bool		on;
-	TimestampTz until;			/* that is how long others are waited for; 0: not yet */
+	TimestampTz until;			/* that is how long other nodes are waited for; 0: not yet */
 	uint64		looked;			/* since the last filter came: rows, */
 	uint64		dropped;		/* and of these */
 
@@ -341,7 +341,7 @@ rf_filter_message(ExchangeState *state, uint32 *length)
 	return keys->header;
 }
 
-/* ---------- those of others ---------- */
+/* ---------- filters of other nodes ---------- */
 
 bool
 rf_filter_is_complete(ExchangeState *state)
@@ -524,7 +524,7 @@ rf_filter_passes(ExchangeState *state, TupleTableSlot *slot)
 		return true;
 	filters->dropped++;
 	state->member->counters.rows_filtered++;
-	/* the first rows were not like the others */
+	/* the first rows differed from the rest */
 	if (filters->looked >= LOOK_ROWS && !goes_first(filters, filters->failed))
 	{
 		filters->early = state->asks_first = false;

@@ -56,7 +56,7 @@ my $person = qr/(?:users?|superusers?|owners?|administrators?|attackers?|readers
 my %english = (
 	none => qr/\b[Nn]one\b/,
 	those_that => qr/\b(?:those|one)\s+(?:that|which|who)\b|\bones\b|\b(?:that|those)\s+of\b/i,
-	others => qr/\bothers\b|\banother\s+one\b|\bthe\s+other(?=\s*(?:[.,;:?)]|$))/i,
+	others => qr/\bothers\b|\banother\s+one\b|(?<!after )\bthe\s+other(?=\s*(?:[.,;:?)]|$))/i,
 	what => qr/\bwhat(?:ever)?\b/i,
 	who => qr/(?<!$person )\bwho(?:ever|m)?\b/i,
 );

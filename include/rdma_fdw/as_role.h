@@ -37,7 +37,7 @@ extern void rf_role_end(const RfRole *before);
 extern Oid	rf_relation_owner(Oid relid);
 
 /*
- * The same as the owner of the relation that rdma_fdw.as_owner_of names, for code that belongs to it:
+ * The same as the owner of the relation that rdma_fdw.as_owner_of names, for code that is its own:
  * its constraints, generated columns, index expressions. ERROR unless the caller has the owner's
  * rights. False: the setting names no relation, and there is nothing to end.
  */

@@ -492,11 +492,12 @@ rf_placement_check(List *parts, const char *answer)
 		{
 			const char *server = part->record->server;
 			const char *node = part->record->nodes[part->number];
+			int64		timeline = rf_placement_timeline(part, answer);
 
 			detail = psprintf("The database there is on timeline " INT64_FORMAT
 							  ", and node %d has been on timeline " INT64_FORMAT
 							  " since: a standby was promoted in its place.",
-							  rf_placement_timeline(part, answer), part->number,
+							  timeline, part->number,
 							  part->record->timelines[part->number]);
 			hint = psprintf("Stop that server, or make it a standby of the promoted one with "
 							"pg_rewind. If the node shall go on there, without what was committed "

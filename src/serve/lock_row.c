@@ -117,6 +117,19 @@ rf_row_locker_end(RfRowLocker *locker)
 	}
 }
 
+/* A coordinator has told a node to write a row that is on another one. */
+static void
+pg_attribute_noreturn()
+refuse_misplaced(const char *detail)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_DATA_CORRUPTED),
+			 errmsg("a row to be written is not on the node that its distribution key says"),
+			 errdetail_internal("%s", detail),
+			 errhint("On the coordinator, rdma.check_distribution() finds the tables with such "
+					 "rows.")));
+}
+
 /*
  * The table of the relation that has the row. It, the relation and its other tables stay locked
  * until the transaction ends. *inheritors: those of the relation, found once.
@@ -128,10 +141,8 @@ open_member(Oid relid, Oid member, List **inheritors)
 	if (member != relid && *inheritors == NIL)
 		*inheritors = find_all_inheritors(relid, RowShareLock, NULL);
 	if (member != relid && !list_member_oid(*inheritors, member))
-		ereport(ERROR,
-				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
-				 errmsg("the table with OID %u is not a part of \"%s\"", member,
-						get_rel_name(relid))));
+		refuse_misplaced(psprintf("Its table, with OID %u, is not a part of \"%s\" on this node.",
+								  member, get_rel_name(relid)));
 	return table_open(member, RowShareLock);
 }
 
@@ -280,12 +291,7 @@ rdma_is_key(PG_FUNCTION_ARGS)
 		equal = DatumGetBool(FunctionCall2Coll(&type->eq_opr_finfo, PG_GET_COLLATION(),
 											   PG_GETARG_DATUM(0), PG_GETARG_DATUM(1)));
 	if (!equal)
-		ereport(ERROR,
-				(errcode(ERRCODE_DATA_CORRUPTED),
-				 errmsg("a row to be written is not on the node that its distribution key says"),
-				 errdetail("Another row is at its place (ctid) on this node."),
-				 errhint("On the coordinator, rdma.check_distribution() finds the tables with such "
-						 "rows.")));
+		refuse_misplaced(_("Another row is at its place (ctid) on this node."));
 	PG_RETURN_BOOL(true);
 }
 

@@ -47,7 +47,7 @@ programs="test_provider_conformance test_provider_life test_strided test_region_
 [[ " $tests " == *" unit "* ]] || programs=
 compile=("${CC:-gcc}" -std=gnu11 -g -O2 -D_GNU_SOURCE -DWITH_VERBS -Iinclude -Isrc -Itest/unit)
 if [ -n "$programs" ] && ! (mkdir -p "$work/objects" && cd "$RF_TREE" &&
-	printf '%s\0' test/unit/sim*.c test/unit/region_*.c src/provider/*.c src/base/{error,tls}.c src/engine/regions.c src/batch/region*.c |
+	printf '%s\0' test/unit/sim*.c src/provider/*.c src/base/{error,tls}.c src/engine/regions.c src/batch/region*.c |
 		xargs -0 -P "$(nproc)" -I{} bash -c 'source=$1; shift; "$@" -c "$source" -o "$0/${source//\//_}.o"' "$work/objects" {} "${compile[@]}") \
 	>"$work/build.log" 2>&1; then
 	rf_show "$work/build.log" 60

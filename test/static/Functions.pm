@@ -69,6 +69,7 @@ sub c_functions
 			file => $file, name => $name, body => $body,
 			line => 1 + (substr($text, 0, $after + $open) =~ tr/\n//),
 			static => $type =~ /\bstatic\b/ ? 1 : 0, pointer => $type =~ /\*/ ? 1 : 0,
+			number => $type =~ /^(?:\s|static|inline|extern)*(?:bool|u?int(?:16|32|64)(?:_t)?|int|double|size_t|Oid)\s*$/ ? 1 : 0,
 			parameters => [ map { s/\([^()]*\)\s*$//r =~ /(\w+)\W*$/ ? $1 : '' } @list ] };
 		pos($text) = $after + $close;
 	}

@@ -42,15 +42,22 @@ my $few_statements = qr{^src/remote/(?:query|snapshot|transaction|commit)\.c$};
 my (%function, %field);    # "name" or "file:name" -> what is known of it; "file:field" -> tainted
 my $bad = 0;
 
-# Without the calls whose results are harmless.
+sub lookup
+{
+	my ($file, $name) = @_;
+	return $function{"$file:$name"} // $function{$name};
+}
+
+# Without the calls whose results are harmless, numbers of our own functions among them.
 sub cleaned
 {
-	my ($text) = @_;
+	my ($file, $text) = @_;
 	my $out = '';
 	while ($text =~ /\b(\w+)\s*(?=\()/g)
 	{
 		my ($name, $start, $open) = ($1, $-[0], pos $text);
-		next unless $clean{$name};
+		my $known = lookup($file, $name);
+		next unless $clean{$name} || ($known && $known->{number});
 		my ($length) = arguments(substr($text, $open));
 		$out .= substr($text, 0, $start) . '0';
 		$text = substr($text, $open + $length);
@@ -59,16 +66,10 @@ sub cleaned
 	return $out . $text;
 }
 
-sub lookup
-{
-	my ($file, $name) = @_;
-	return $function{"$file:$name"} // $function{$name};
-}
-
 sub is_tainted
 {
 	my ($at, $text) = @_;
-	$text = cleaned($text);
+	$text = cleaned($at->{file}, $text);
 	# not what decides which of two values it is, and no truth value
 	$text =~ s/^[^{?]*\?//s;
 	return 0 if $text =~ /^[^{]*(?:==|!=|&&|\|\|)/s;

@@ -116,6 +116,12 @@ cat >"$folder/definer/sql/rdma_fdw--2.0.sql" <<-'EOF2'
 EOF2
 text_case 1 definer </dev/null
 text_case 0 harmless <<-'EOF2'
+	static int64
+	length_of(const char *text)
+	{
+		return strlen(text);
+	}
+
 	static void
 	take(StringInfo buf, RfSession *session, PGresult *result)
 	{
@@ -127,6 +133,7 @@ text_case 0 harmless <<-'EOF2'
 		appendStringInfo(buf, "SELECT f(" INT64_FORMAT ", %s, %s)", number, first ? "a" : "b",
 						 quote_literal_cstr(PQgetvalue(result, 0, 2)));
 		rf_append_literal(buf, PQgetvalue(result, 0, 3));
+		appendStringInfo(buf, INT64_FORMAT, length_of(PQgetvalue(result, 0, 5)));
 		node->problem = psprintf("it said %s", rf_message_text(PQgetvalue(result, 0, 4)));
 	}
 EOF2

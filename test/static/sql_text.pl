@@ -24,7 +24,7 @@ my $source = qr/\b(?:PQgetvalue|PQparameterStatus|PQresultErrorField|PQresultErr
 # What comes out of these is harmless in a statement, or goes into none.
 my %clean = map { $_ => 1 } qw(quote_literal_cstr quote_identifier quote_qualified_identifier rf_append_literal rf_append_type
   rf_append_expression rf_append_array_member rf_append_text_array rf_answer_int64 rf_answer_double rf_answer_is_true
-  rf_message_text
+  rf_message_text rf_placement_timeline
   strcmp strncmp strlen strspn atoi strtod strtof strtol strtoll strtoul strtoull sscanf
   ereport errmsg errmsg_internal errdetail errdetail_internal errhint errcontext elog sizeof PQntuples PQnfields PQresultStatus PQgetisnull
   PQclear PQgetlength rf_gid_parse rf_find_column rf_session_raise rf_raise DirectFunctionCall1 OidFunctionCall3 InputFunctionCall CStringGetDatum CStringGetTextDatum);

@@ -1,6 +1,6 @@
-# A node answers the questions of rdma_fdw in every wrong way, by a proxy that knows them: test/lying. Each question gets some lies that
-# depend on a seed. The statement gives the right answer or an error that says what it is about, no server runs what the node said, and
-# none crashes.
+# A node answers the questions of rdma_fdw in every wrong way, by a proxy that knows them: test/lying. Each question gets NULLs, and each
+# second a lie that depends on a seed; with DURATION (tap_rest) answers without columns and more lies, too. The statement gives the right answer or an
+# error that says what it is about, no server runs what the node said, and none crashes.
 use strict;
 use warnings;
 use FindBin;
@@ -17,6 +17,17 @@ my %asked = $run->learn;
 my @lies = grep { !Lying::Proxy::is_silent($_) } Lying::Proxy::lies();
 my @defects;
 
+sub lie
+{
+	my ($key, $lie) = @_;
+	my $name = $asked{$key}[ rand @{ $asked{$key} } ];
+	my $number = int(rand(1_000_000));
+	my (undef, $verdict, $what) = $run->try($name, $key, $lie, $number);
+
+	push @defects, "$name, $key, $lie, $number: $verdict: " . substr($what // '', 0, 300) unless $verdict =~ /^(?:right|error)$/;
+	return;
+}
+
 diag("seed $seed");
 srand($seed);
 is(join("\n", sort keys %{ $run->{unknown} }), '', 'each statement that a node gets is a question that is known');
@@ -24,18 +35,13 @@ is(join("\n", sort keys %{ $run->{unknown} }), '', 'each statement that a node g
 # What no statement here asks: it takes a pooler, a third node, other coordinators, or a want of flows.
 my %elsewhere = map { $_ => 1 } qw(deallocate flows greeted local references seen unseen);
 is(join(' ', grep { !$asked{$_} && !$elsewhere{$_} } Lying::Questions::names()), '', 'each question is asked');
-foreach my $key (sort keys %asked)
+my @keys = sort keys %asked;
+foreach my $key (@keys)
 {
-	# the shape of an answer, and what it says
-	foreach my $lie (qw(no_columns null), @lies[ map { rand @lies } 1 .. 2 ])
-	{
-		my $name = $asked{$key}[ rand @{ $asked{$key} } ];
-		my $number = int(rand(1_000_000));
-		my ($lies, $verdict, $what) = $run->try($name, $key, $lie, $number);
-
-		push @defects, "$name, $key, $lie, $number: $verdict: " . substr($what // '', 0, 300) unless $verdict =~ /^(?:right|error)$/;
-	}
+	lie($key, $_) foreach 'null', $ENV{DURATION} ? 'no_columns' : rand() < 0.5 ? $lies[ rand @lies ] : ();
 }
+my $end = time() + ($ENV{DURATION} // 0);
+lie($keys[ rand @keys ], $lies[ rand @lies ]) while time() < $end;
 is(join("\n", @defects), '', "seed $seed: each answer is right, or an error");
 $run->end;
 unlike(slurp_file($_->logfile), qr/PANIC|TRAP|terminated by signal (?:6|11)/, $_->name . ' did not crash') foreach values %node;

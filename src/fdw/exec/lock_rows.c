@@ -21,6 +21,7 @@
 #include "fdw/deparse/deparse.h"
 #include "fdw/plan/plan_private.h"
 #include "exec.h"
+#include "modify_state.h"
 #include "scan_state.h"
 
 /* ExecRowMark.ermExtra, in the query's memory */
@@ -142,12 +143,15 @@ lock(RowLocks *locks, ExecRowMark *erm, int part, Oid table, Datum ctid)
 
 /* The row comes to lie where the scan's would, for a recheck. */
 static bool
-take_row(RowLocks *locks, PGresult *result, Oid relid, TupleTableSlot *slot, Oid table, int part)
+take_row(RowLocks *locks, PGresult *result, ExecRowMark *erm, TupleTableSlot *slot, Oid table,
+		 int part)
 {
 	if (PQntuples(result) == 0)
 		return false;
+	if (PQntuples(result) > 1)
+		rf_modify_ambiguous(erm->relation, PQntuples(result));
 	rf_read_result(locks->reader, result, 0, slot);
-	slot->tts_tableOid = relid;
+	slot->tts_tableOid = erm->relid;
 	ExecMaterializeSlot(slot);
 	rf_set_row_place(((HeapTupleTableSlot *) slot)->tuple->t_data, table, part);
 	return true;
@@ -178,7 +182,7 @@ rdmaRefetchForeignRow(EState *estate, ExecRowMark *erm, Datum rowid, TupleTableS
 	PG_TRY();
 	{
 		result = lock(locks, erm, part, table, PointerGetDatum(ctid));
-		if (take_row(locks, result, erm->relid, slot, table, part))
+		if (take_row(locks, result, erm, slot, table, part))
 			*updated = !ItemPointerEquals(&slot->tts_tid, ctid);
 	}
 	PG_FINALLY();

@@ -156,9 +156,13 @@ rf_read_result(RfResultReader *reader, PGresult *result, int row, TupleTableSlot
 
 		if (lfirst_int(lc) == SelfItemPointerAttributeNumber)
 		{
-			if (value)
-				ctid = (ItemPointer)
-					DatumGetPointer(DirectFunctionCall1(tidin, CStringGetDatum(value)));
+			if (value == NULL)
+				ereport(ERROR,
+						(errcode(ERRCODE_FDW_ERROR),
+						 errmsg("a row of foreign table \"%s\" has no place (ctid)",
+								reader->relation)));
+			ctid = (ItemPointer) DatumGetPointer(DirectFunctionCall1(tidin,
+																	 CStringGetDatum(value)));
 			continue;
 		}
 		reader->current = i + 1;

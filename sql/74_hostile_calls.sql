@@ -213,7 +213,8 @@ SELECT i, says(statement) FROM (VALUES
 	(18, $$SELECT rdma.known_options('{NULL}', 1417)$$), (19, 'SELECT rdma.option_list(''{NULL}'')'), (20, $$SELECT rdma.adopt_server('hostile74', 'h74')$$),
 	(21, $$SELECT rdma.seen_parts(99, '{1}', '{1}')$$), (22, $$SELECT rdma.seen_parts(0, '{1,2}', '{1}')$$), (23, $$SELECT rdma.seen_parts(0, '{{NULL,2}}', '{1,NULL}')$$),
 	(24, 'SELECT count(*) FROM rdma.unseen_parts(-1, -1)'), (25, 'SELECT rdma.other_parts_age(-1)'), (26, $$SELECT rdma.note_job(NULL, 'x', 1)$$),
-	(27, $$SELECT rdma.note_move(NULL, NULL, NULL, NULL, '{NULL}')$$), (28, 'SELECT rdma.note_phase(NULL)')) v(i, statement) ORDER BY i;
+	(27, $$SELECT rdma.note_move(NULL, NULL, NULL, NULL, '{NULL}')$$), (28, 'SELECT rdma.note_phase(NULL)'),
+	(29, $$SELECT rdma.run_as_owner(0, 'SELECT 1')$$), (30, $$SELECT rdma.run_as_owner('h74.t', 'COMMIT')$$), (31, $$SELECT rdma.run_as_owner('public.secret74', 'SELECT 1')$$)) v(i, statement) ORDER BY i;
 RESET ROLE;
 SELECT says74 FROM h74.says('SELECT rdma.set_flow_weight(-1, 1), rdma.set_flow_weight(2147483647, 1)') says74;
 SELECT word FROM public.secret74;

@@ -46,7 +46,9 @@ rf_relation_owner(Oid relid)
 	Oid			owner;
 
 	if (!HeapTupleIsValid(tuple))
-		elog(ERROR, "cache lookup failed for relation %u", relid);
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_TABLE),
+				 errmsg("relation with OID %u does not exist", relid)));
 	owner = ((Form_pg_class) GETSTRUCT(tuple))->relowner;
 	ReleaseSysCache(tuple);
 	return owner;
@@ -94,8 +96,11 @@ rdma_run_as_owner(PG_FUNCTION_ARGS)
 	uint64		processed;
 
 	begin_as_owner(&before, PG_GETARG_OID(0));
-	if (SPI_connect() != SPI_OK_CONNECT || SPI_execute(command, false, 0) < 0)
-		elog(ERROR, "could not run \"%s\"", command);
+	SPI_connect();
+	if (SPI_execute(command, false, 0) < 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("a table's owner cannot run \"%s\" here", command)));
 	processed = SPI_processed;
 	SPI_finish();
 	rf_role_end(&before);

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# run.sh: a node that lies, by hand, in throw-away clusters; see README.md.
+# run.sh: a node that lies, or with WHAT=calls hostile callers, by hand, in throw-away clusters; see README.md.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 work=${WORK:-$(mktemp -d /tmp/rdma_fdw_lying.XXXXXX)}
@@ -12,12 +12,20 @@ fi
 . "$here/../cluster.sh"
 rf_init "$work/clusters"
 trap 'rf_stop_all' EXIT
-for name in n1 n2 co; do
+what=${WHAT:-answers}
+names=(n1 n2 co)
+[ "$what" = answers ] || names=(n1)
+for name in "${names[@]}"; do
 	rf_start "$name" jit=off shared_buffers=32MB restart_after_crash=on max_connections=60 max_prepared_transactions=20 rdma_fdw.buffer_memory=64MB rdma_fdw.provider=soft
 done
 status=0
-perl "$here/lying.pl" --port co="$(rf_port co)" --port n1="$(rf_port n1)" --port n2="$(rf_port n2)" ${ONLY:+--only "$ONLY"} ${MINUTES:+--minutes "$MINUTES"} ${SEED:+--seed "$SEED"} || status=$?
-for name in n1 n2 co; do
+options=(${ONLY:+--only "$ONLY"} ${MINUTES:+--minutes "$MINUTES"} ${SEED:+--seed "$SEED"})
+if [ "$what" = calls ]; then
+	perl "$here/calls.pl" --port "$(rf_port n1)" "${options[@]}" || status=$?
+else
+	perl "$here/lying.pl" --port co="$(rf_port co)" --port n1="$(rf_port n1)" --port n2="$(rf_port n2)" ${LIE:+--lie "$LIE"} "${options[@]}" || status=$?
+fi
+for name in "${names[@]}"; do
 	if grep -qE 'PANIC|TRAP|terminated by signal (6|11)' "$(rf_log "$name")"; then
 		grep -E 'PANIC|TRAP|terminated by signal (6|11)' "$(rf_log "$name")" | head -n 3
 		status=1

@@ -127,6 +127,7 @@ my %lies = (
 	bool => sub { return each_row(\@_, sub { map { !defined $_ ? undef : $_ eq 't' ? 'f' : $_ eq 'f' ? 't' : $_ } @_ }); });
 
 sub lies { return sort keys %lies; }
+sub texts { return @texts; }
 
 # After these there is no answer, or none soon.
 sub is_silent { return $_[0] =~ /^(?:silent|length|negative|field|copy|late|endless)$/; }

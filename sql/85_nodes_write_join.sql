@@ -145,10 +145,6 @@ SELECT same('UPDATE t SET n = 10 FROM u WHERE u.k = t.k AND pg_column_size(t.v) 
 SELECT same('UPDATE t SET n = 11 FROM u, only_here o WHERE u.k = t.k AND o.id = t.g');
 SELECT same('DELETE FROM t USING only_here o WHERE o.id = t.g');
 
--- copies stay the same
-UPDATE r SET v = r2.v FROM r2 WHERE r2.id = r.id;
-UPDATE r SET v = 'x' FROM t WHERE t.k = r.id;
-
 -- all nodes or none
 BEGIN;
 DELETE FROM t USING u WHERE u.k = t.k;

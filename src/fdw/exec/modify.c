@@ -177,9 +177,7 @@ begin_load(ModifyState *state, ModifyTableState *part, CmdType operation,
 	spec->desc = RelationGetDescr(state->rel);
 	if (by_place)
 	{
-		columns = list_copy(state->attrs);
-		for (int key = state->place_count - 3; key >= 0; key--)
-			columns = lcons_int(state->distribution->keys[key], columns);
+		columns = list_concat_copy(state->key, state->attrs);
 		spec->desc = CreateTemplateTupleDesc(count);
 		TupleDescInitEntry(spec->desc, 1, "ctid", TIDOID, -1, 0);
 		TupleDescInitEntry(spec->desc, 2, "tableoid", OIDOID, -1, 0);
@@ -252,15 +250,16 @@ may_load(ResultRelInfo *result_rel, CmdType operation, const RfTableOptions *opt
 		!has_row_triggers(result_rel->ri_TrigDesc, operation);
 }
 
-/* Of ctid, tableoid, and the key that tells the node. */
+/* Of ctid, tableoid, and key. */
 static List *
 place_types(const ModifyState *state)
 {
 	TupleDesc	desc = RelationGetDescr(state->rel);
 	List	   *types = list_make2_oid(TIDOID, OIDOID);
+	ListCell   *lc;
 
-	for (int i = 0; state->route != NULL && i < state->distribution->key_count; i++)
-		types = lappend_oid(types, TupleDescAttr(desc, state->distribution->keys[i] - 1)->atttypid);
+	foreach(lc, state->key)
+		types = lappend_oid(types, TupleDescAttr(desc, lfirst_int(lc) - 1)->atttypid);
 	return types;
 }
 
@@ -285,7 +284,7 @@ find_place(ModifyState *state, List *tlist)
 
 static ModifyState *
 create_state(ResultRelInfo *result_rel, EState *estate, CmdType operation, const char *sql,
-			 List *targets, List *retrieved_attrs)
+			 List *targets, List *retrieved_attrs, List *key)
 {
 	ModifyState *state = palloc0(sizeof(ModifyState));
 	TupleDesc	desc = RelationGetDescr(result_rel->ri_RelationDesc);
@@ -297,6 +296,7 @@ create_state(ResultRelInfo *result_rel, EState *estate, CmdType operation, const
 	rf_use_servers(estate, RelationGetRelid(state->rel));
 	state->context = CurrentMemoryContext;
 	state->sql = sql;
+	state->key = key;
 	rf_modify_find_targets(state, result_rel);
 	if (operation != CMD_INSERT)
 		types = place_types(state);
@@ -339,7 +339,10 @@ rdmaBeginForeignModify(ModifyTableState *mtstate, ResultRelInfo *result_rel, Lis
 	retrieved = (List *) list_nth(fdw_private, RF_MODIFY_RETRIEVED);
 	state = create_state(result_rel, mtstate->ps.state, mtstate->operation,
 						 strVal(list_nth(fdw_private, RF_MODIFY_SQL)),
-						 (List *) list_nth(fdw_private, RF_MODIFY_TARGETS), retrieved);
+						 (List *) list_nth(fdw_private, RF_MODIFY_TARGETS), retrieved,
+						 (List *) list_nth(fdw_private, RF_MODIFY_KEY));
+	if (list_nth(fdw_private, RF_MODIFY_COPY_SQL) != NULL)
+		state->copy_sql = strVal(list_nth(fdw_private, RF_MODIFY_COPY_SQL));
 	table = GetForeignTable(RelationGetRelid(state->rel));
 	rf_table_options(table, GetForeignServer(table->serverid), &opts);
 	if (list_nth(fdw_private, RF_MODIFY_MOVE) != NIL)
@@ -349,7 +352,8 @@ rdmaBeginForeignModify(ModifyTableState *mtstate, ResultRelInfo *result_rel, Lis
 										   place_types(state));
 		await_end(state);
 	}
-	else if (may_load(result_rel, mtstate->operation, &opts, state->attrs, retrieved))
+	else if (state->copy_sql == NULL &&
+			 may_load(result_rel, mtstate->operation, &opts, state->attrs, retrieved))
 		begin_load(state, mtstate, mtstate->operation, &opts,
 				   boolVal(list_nth(fdw_private, RF_MODIFY_DO_NOTHING)));
 	state->counted = mtstate->canSetTag;
@@ -412,7 +416,7 @@ rdmaBeginForeignInsert(ModifyTableState *mtstate, ResultRelInfo *result_rel)
 		rel, &opts, rti, result_rel->ri_WithCheckOptions, result_rel->ri_returningList, targets
 	};
 	sql = rf_insert_sql(&write, do_nothing, &retrieved);
-	state = create_state(result_rel, estate, CMD_INSERT, sql, targets, retrieved);
+	state = create_state(result_rel, estate, CMD_INSERT, sql, targets, retrieved, NIL);
 
 	/*
 	 * An UPDATE that moves rows reads and deletes on the same sessions, so batches would stay
@@ -569,6 +573,47 @@ find_target(ModifyState *state, ResultRelInfo *result_rel, TupleTableSlot *slot,
 	return rf_modify_target(state, place);
 }
 
+/*
+ * The row whose place was taken is locked on the first node, where it was read; what the first node
+ * does not write, as the statement has written it before, no other node does.
+ */
+static TupleTableSlot *
+write_everywhere(ModifyState *state, TupleTableSlot *slot)
+{
+	for (int i = 0; i < state->target_count; i++)
+	{
+		ModifyTarget *target = rf_modify_target(state, i);
+
+		/* The values may lie in the slot, so it gets the returned row last. */
+		int			rows = rf_modify_execute(state, target,
+											 i == state->target_count - 1 ? slot : NULL);
+
+		if (rows == 0 && i == 0)
+			return NULL;
+		if (rows == 0)
+			ereport(ERROR,
+					(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+					 errmsg("could not serialize access due to concurrent update"),
+					 errdetail("A row of replicated table \"%s\" is not on server \"%s\" as it is "
+							   "on server \"%s\".",
+							   RelationGetRelationName(state->rel),
+							   GetForeignServer(target->user->serverid)->servername,
+							   GetForeignServer(state->targets[0].user->serverid)->servername),
+					 errhint("Try the transaction again. rdma.check_distribution() tells whether "
+							 "the copies differ.")));
+		if (rows > 1)
+			ereport(ERROR,
+					(errcode(ERRCODE_CARDINALITY_VIOLATION),
+					 errmsg("a row of foreign table \"%s\" cannot be told from others",
+							RelationGetRelationName(state->rel)),
+					 errdetail("%d rows of server \"%s\" are like it.", rows,
+							   GetForeignServer(target->user->serverid)->servername),
+					 errhint("Give the table a primary key on its nodes, and ANALYZE it.")));
+	}
+	return slot;
+}
+
+/* Updates or deletes the row that plan_slot names; NULL: it is not there any more. */
 static TupleTableSlot *
 write_row(ResultRelInfo *result_rel, TupleTableSlot *slot, TupleTableSlot *plan_slot, bool update)
 {
@@ -577,9 +622,11 @@ write_row(ResultRelInfo *result_rel, TupleTableSlot *slot, TupleTableSlot *plan_
 	int			rows;
 
 	take_place(state, plan_slot);
-	target = find_target(state, result_rel, slot, update);
 	if (update)
 		rf_modify_take_values(state, slot, state->place_count);
+	if (state->copy_sql != NULL)
+		return write_everywhere(state, slot);
+	target = find_target(state, result_rel, slot, update);
 	if (target->load && add_to_load(state, target, ExecStoreVirtualTuple(state->sent)))
 		return slot;
 	rows = rf_modify_execute(state, target, slot);
@@ -647,6 +694,9 @@ rdmaExplainForeignModify(ModifyTableState *mtstate, ResultRelInfo *result_rel, L
 	if (!es->verbose)
 		return;
 	ExplainPropertyText("Remote SQL", strVal(list_nth(fdw_private, RF_MODIFY_SQL)), es);
+	if (list_nth(fdw_private, RF_MODIFY_COPY_SQL) != NULL)
+		ExplainPropertyText("Remote SQL on Other Nodes",
+							strVal(list_nth(fdw_private, RF_MODIFY_COPY_SQL)), es);
 	if (list_nth(fdw_private, RF_MODIFY_MOVE) != NIL)
 	{
 		List	   *move = (List *) list_nth(fdw_private, RF_MODIFY_MOVE);

@@ -47,6 +47,7 @@ typedef struct ModifyState
 
 	/* row by row */
 	const char *sql;
+	const char *copy_sql;		/* RF_MODIFY_COPY_SQL; NULL: all nodes run `sql` */
 	List	   *attrs;			/* attributes whose values are parameters */
 	int			param_count;
 	bool		writing;		/* rf_scan_before_write was called */
@@ -55,6 +56,7 @@ typedef struct ModifyState
 	 * updates and deletes: so many of the values, the first ones, are ctid, tableoid and key of
 	 * the row there
 	 */
+	List	   *key;			/* RF_MODIFY_KEY */
 	int			place_count;
 	AttrNumber *place_attnos;	/* where these are in the plan's rows */
 	RfValueWriter *writer;

@@ -72,8 +72,11 @@ rf_modify_create_command(ModifyState *state, ModifyTarget *target)
 {
 	MemoryContext caller = MemoryContextSwitchTo(state->context);
 
-	target->command = rf_command_create(target->session, state->sql, state->param_count, true);
-	if (state->distribution != NULL && state->place_count > 0)
+	bool		copy = state->copy_sql != NULL && target != &state->targets[0];
+
+	target->command = rf_command_create(target->session, copy ? state->copy_sql : state->sql,
+										state->param_count, true);
+	if (state->distribution != NULL && state->place_count > 0 && !copy)
 		rf_modify_lock_first(state->rel, target->command, state->attrs == NIL);
 	MemoryContextSwitchTo(caller);
 }
@@ -85,7 +88,7 @@ rf_modify_create_command(ModifyState *state, ModifyTarget *target)
 static void
 begin_statement(ModifyState *state, const ModifyTarget *target)
 {
-	bool		all = rf_statement_wants_all();
+	bool		all = rf_statement_wants_all() || state->copy_sql != NULL;
 	List	   *users = NIL;
 
 	if (state->statement != 0)

@@ -3,8 +3,9 @@
  * statement.
  *
  * A row is found again by its remote tableoid and ctid; on a server with nodes by its distribution
- * key, too, which determines the node, and which the node compares. modify_direct_plan.c plans
- * writes that the data node can do by itself in one statement.
+ * key, too, which determines the node, and which the node compares. A replicated table's rows are
+ * read and locked on the first node, and found on the other nodes by a unique key.
+ * modify_direct_plan.c plans writes that the data node can do by itself in one statement.
  */
 #include "postgres.h"
 
@@ -18,11 +19,14 @@
 #include "optimizer/pathnode.h"
 #include "parser/parsetree.h"
 #include "utils/builtins.h"
+#include "utils/lsyscache.h"
 #include "utils/partcache.h"
+#include "utils/typcache.h"
 
 #include "rdma_fdw/compat.h"
 #include "rdma_fdw/exchange.h"
 
+#include "fdw/catalog/catalog.h"
 #include "fdw/deparse/deparse.h"
 
 #include "plan.h"
@@ -38,24 +42,85 @@ distribution_of(Relation rel)
 		NULL;
 }
 
+/* Nodes can look for its values: an operator of every PostgreSQL says which are equal. */
+static bool
+is_comparable(Relation rel, AttrNumber attno)
+{
+	Form_pg_attribute att = TupleDescAttr(RelationGetDescr(rel), attno - 1);
+	Oid			equal;
+
+	if (att->attisdropped || type_is_rowtype(att->atttypid))
+		return false;
+	equal = lookup_type_cache(getBaseType(att->atttypid), TYPECACHE_EQ_OPR)->eq_opr;
+	return OidIsValid(equal) && equal < FirstGenbkiObjectId;
+}
+
+/* The columns of the index; NIL: they do not name one row. */
+static List *
+unique_columns(Relation rel, const RfIndex *index)
+{
+	List	   *columns = NIL;
+
+	for (int i = 0; i < index->column_count; i++)
+	{
+		AttrNumber	attno = index->columns[i];
+
+		if (!index->unique || attno > RelationGetDescr(rel)->natts || !is_comparable(rel, attno) ||
+			!TupleDescAttr(RelationGetDescr(rel), attno - 1)->attnotnull)
+			return NIL;
+		columns = lappend_int(columns, attno);
+	}
+	return columns;
+}
+
+/*
+ * The columns that say which row is meant, beside its place: the distribution key; of a replicated
+ * table a unique key, or all columns if ANALYZE has found no such key. NIL: there are none.
+ */
+static List *
+row_key(Relation rel, const RfDistribution *distribution)
+{
+	List	   *key = NIL;
+	ListCell   *lc;
+
+	for (int i = 0; distribution != NULL && i < distribution->key_count; i++)
+		key = lappend_int(key, distribution->keys[i]);
+	if (distribution == NULL || distribution->placement != RF_PLACED_EVERYWHERE)
+		return key;
+	foreach(lc, rf_remote_indexes(RelationGetRelid(rel)))
+	{
+		List	   *columns = unique_columns(rel, (RfIndex *) lfirst(lc));
+
+		if (columns != NIL && (key == NIL || list_length(columns) < list_length(key)))
+			key = columns;
+	}
+	foreach(lc, key == NIL ? rf_all_columns(rel) : NIL)
+	{
+		if (is_comparable(rel, lfirst_int(lc)))
+			key = lappend_int(key, lfirst_int(lc));
+	}
+	return key;
+}
+
 void
 rdmaAddForeignUpdateTargets(PlannerInfo *root, Index rtindex, RangeTblEntry *target_rte,
 							Relation target_relation)
 {
 	Var		   *var = makeVar(rtindex, SelfItemPointerAttributeNumber, TIDOID, -1, InvalidOid, 0);
-	const RfDistribution *distribution = distribution_of(target_relation);
+	List	   *key = row_key(target_relation, distribution_of(target_relation));
+	ListCell   *lc;
 
 	add_row_identity_var(root, var, rtindex, "ctid");
 	var = makeVar(rtindex, RF_ROW_TABLE, OIDOID, -1, InvalidOid, 0);
 	add_row_identity_var(root, var, rtindex, RF_TABLE_JUNK_NAME);
-	for (int i = 0; distribution != NULL && i < distribution->key_count; i++)
+	foreach(lc, key)
 	{
 		Form_pg_attribute att = TupleDescAttr(RelationGetDescr(target_relation),
-											  distribution->keys[i] - 1);
+											  lfirst_int(lc) - 1);
 		char		name[NAMEDATALEN];
 
 		/* the name is kept */
-		rf_key_junk_name(RelationGetRelid(target_relation), i, name);
+		rf_key_junk_name(RelationGetRelid(target_relation), foreach_current_index(lc), name);
 		var = makeVar(rtindex, att->attnum, att->atttypid, att->atttypmod, att->attcollation, 0);
 		add_row_identity_var(root, var, rtindex, pstrdup(name));
 	}
@@ -69,17 +134,17 @@ rf_key_junk_name(Oid relid, int key, char *name)
 
 /* ERROR if the table's server has nodes and single rows of it cannot be written. */
 static void
-check_distributed_write(Relation rel, CmdType operation, const RfDistribution *distribution)
+check_distributed_write(Relation rel, CmdType operation, const RfDistribution *distribution,
+						List *key)
 {
-	if (operation != CMD_INSERT && distribution != NULL &&
-		distribution->placement != RF_PLACED_BY_HASH)
+	if (operation != CMD_INSERT && distribution != NULL && key == NIL)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("cannot %s single rows of foreign table \"%s\"",
 						operation == CMD_UPDATE ? "update" : "delete",
 						RelationGetRelationName(rel)),
 				 distribution->placement == RF_PLACED_EVERYWHERE ?
-				 errdetail("The table is replicated, and a row is at another place on each node.") :
+				 errdetail("The table is replicated, and no column of it can be compared.") :
 				 errdetail("Nothing says on which node a row is: the table has no option "
 						   "\"distributed_by\"."),
 				 errhint("Write a statement whose conditions and new values the data nodes can "
@@ -182,22 +247,36 @@ rf_insert_sql(const RfRowWrite *write, bool do_nothing, List **retrieved_attrs)
 	return buf.data;
 }
 
-/* Parameters that say which row it is: ctid, tableoid, and the columns of its distribution key. */
+/* Parameters that say which row it is: ctid, tableoid, and the columns of its key. */
 static int
 place_params(const RfRowWrite *write)
 {
-	return 2 + (write->distribution != NULL ? write->distribution->key_count : 0);
+	return 2 + list_length(write->key);
 }
 
+/* Of another copy ctid and tableoid are parameters that say nothing. */
 static void
 append_place(StringInfo buf, const RfRowWrite *write)
 {
-	appendStringInfoString(buf, " WHERE ctid = $1 AND tableoid = $2");
-	for (int i = 2; i < place_params(write); i++)
-		appendStringInfo(buf, " AND rdma.is_key(%s, $%d)",
-						 quote_identifier(rf_column_name(RelationGetRelid(write->rel),
-														 write->distribution->keys[i - 2])),
-						 i + 1);
+	ListCell   *lc;
+
+	appendStringInfoString(buf, write->copy ?
+						   " WHERE $1::tid IS NOT NULL AND $2::oid IS NOT NULL" :
+						   " WHERE ctid = $1 AND tableoid = $2");
+	foreach(lc, write->key)
+	{
+		const char *column = quote_identifier(rf_column_name(RelationGetRelid(write->rel),
+															 lfirst_int(lc)));
+		int			param = foreach_current_index(lc) + 3;
+
+		if (!write->copy)
+			appendStringInfo(buf, " AND rdma.is_key(%s, $%d)", column, param);
+		else if (TupleDescAttr(RelationGetDescr(write->rel), lfirst_int(lc) - 1)->attnotnull)
+			appendStringInfo(buf, " AND %s = $%d", column, param);
+		else
+			appendStringInfo(buf, " AND (%s = $%d OR %s IS NULL AND $%d IS NULL)", column, param,
+							 column, param);
+	}
 }
 
 /* The first parameters are place_params(). */
@@ -282,7 +361,7 @@ rf_assigns_key(PlannerInfo *root, Index rti, const RfDistribution *distribution)
 static List *
 move_sql(const RfRowWrite *write)
 {
-	RfRowWrite	insert = {write->rel, write->opts, write->rti, .distribution = write->distribution};
+	RfRowWrite	insert = {write->rel, write->opts, write->rti, .key = write->key};
 	List	   *retrieved = NIL;
 
 	if (write->returning || write->check_options ||
@@ -309,12 +388,14 @@ rdmaPlanForeignModify(PlannerInfo *root, ModifyTable *plan, Index resultRelation
 	RfRowWrite	write = {rel, &opts, resultRelation};
 	List	   *retrieved_attrs = NIL;
 	bool		do_nothing = false;
+	const RfDistribution *distribution = distribution_of(rel);
 	List	   *move = NIL;
 	char	   *sql = NULL;
+	char	   *copy_sql = NULL;
 
 	rf_table_options(table, GetForeignServer(table->serverid), &opts);
-	write.distribution = distribution_of(rel);
-	check_distributed_write(rel, plan->operation, write.distribution);
+	write.key = row_key(rel, distribution);
+	check_distributed_write(rel, plan->operation, distribution, write.key);
 	if (plan->withCheckOptionLists)
 		write.check_options = (List *) list_nth(plan->withCheckOptionLists, subplan_index);
 	if (plan->returningLists)
@@ -337,21 +418,30 @@ rdmaPlanForeignModify(PlannerInfo *root, ModifyTable *plan, Index resultRelation
 			else
 				write.target_attrs = updated_columns(root, resultRelation);
 			sql = update_sql(&write, &retrieved_attrs);
+			write.copy = true;
+			copy_sql = update_sql(&write, &retrieved_attrs);
 			break;
 		case CMD_DELETE:
 			sql = delete_sql(&write, &retrieved_attrs);
+			write.copy = true;
+			copy_sql = delete_sql(&write, &retrieved_attrs);
 			break;
 		default:
 			elog(ERROR, "unexpected operation: %d", (int) plan->operation);
 	}
 	/* of values that a trigger assigns, execution finds out */
-	if (plan->operation == CMD_UPDATE && rf_assigns_key(root, resultRelation, write.distribution))
+	write.copy = false;
+	if (plan->operation == CMD_UPDATE && rf_assigns_key(root, resultRelation, distribution))
 		move = move_sql(&write);
+	if (distribution == NULL || distribution->placement != RF_PLACED_EVERYWHERE)
+		copy_sql = NULL;
 	table_close(rel, NoLock);
 
 	/* in the order of RfModifyPrivateIndex */
-	return list_make5(makeString(sql), write.target_attrs, retrieved_attrs, makeBoolean(do_nothing),
-					  move);
+	return lappend(lappend(list_make5(makeString(sql), write.target_attrs, retrieved_attrs,
+									  makeBoolean(do_nothing), move),
+						   write.key),
+				   copy_sql != NULL ? makeString(copy_sql) : NULL);
 }
 
 int

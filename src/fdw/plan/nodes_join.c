@@ -609,6 +609,32 @@ may_be_written_there(PlannerInfo *root, RfRelInfo *info)
 		bms_is_subset(root->all_baserels, info->rel->relids);
 }
 
+/*
+ * Rows of a replicated table that are written one by one are read on the first node, which locks
+ * them. So a join that gets them from several nodes is of no use: no statement of the nodes can
+ * write by it either.
+ */
+static bool
+writes_strewn_copies(PlannerInfo *root, RfRelInfo *info)
+{
+	int			relid = -1;
+
+	if (is_everywhere(info) && !info->fragment->exchanges && !info->fragment->computed)
+		return false;
+	while ((relid = bms_next_member(info->rel->relids, relid)) >= 0)
+	{
+		RfRelInfo  *table;
+
+		if (!rf_is_written(root, relid))
+			continue;
+		table = (RfRelInfo *) find_base_rel(root, relid)->fdw_private;
+		if (table->distribution != NULL &&
+			table->distribution->placement == RF_PLACED_EVERYWHERE)
+			return true;
+	}
+	return false;
+}
+
 void
 rf_join_choices(PlannerInfo *root, RelOptInfo *joinrel, RfRelInfo *joined, RfRelInfo *known,
 				List *fdw_restrictinfo)
@@ -654,6 +680,8 @@ rf_join_choices(PlannerInfo *root, RelOptInfo *joinrel, RfRelInfo *joined, RfRel
 		if (is_hopeless(lfirst(lc), choices))
 			continue;
 		info = make_join(joined, lfirst(lc), choices);
+		if (writes_strewn_copies(root, info))
+			continue;
 		joinrel->fdw_private = info;
 		rf_estimate_rel(root, joinrel);
 		if (may_be_written_there(root, info))

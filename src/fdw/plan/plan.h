@@ -414,7 +414,9 @@ typedef struct RfRowWrite
 	List	   *check_options;
 	List	   *returning;
 	List	   *target_attrs;	/* written columns; not for DELETE */
-	const RfDistribution *distribution; /* NULL: its server has no nodes; not for INSERT */
+	List	   *key;			/* columns that name a row beside its place; not for INSERT */
+	bool		copy;			/* it has another place here: one that is not the first of a
+								 * replicated table's copies */
 } RfRowWrite;
 
 /* The remote INSERT; *retrieved_attrs: the columns of its RETURNING, in order. */

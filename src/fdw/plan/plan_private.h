@@ -456,6 +456,9 @@ typedef enum RfModifyPrivateIndex
 	RF_MODIFY_DO_NOTHING,		/* Boolean: ON CONFLICT DO NOTHING */
 	RF_MODIFY_MOVE,				/* List of String: the DELETE and INSERT of rows that move to
 								 * another node; or NIL */
+	RF_MODIFY_KEY,				/* IntList: the columns that name a row beside its place */
+	RF_MODIFY_COPY_SQL,			/* String: the statement for the copies of a replicated table's row
+								 * on other nodes than the first; or NULL */
 	RF_MODIFY_NPRIVATE
 } RfModifyPrivateIndex;
 

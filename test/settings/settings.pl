@@ -5,7 +5,7 @@ use warnings;
 use FindBin;
 use lib $FindBin::Bin;
 use List::Util qw(shuffle min);
-use Settings::Items qw(items packs);
+use Settings::Items qw(items packs together);
 use Settings::Output qw(normal exceptions);
 
 my ($work, $tree) = @ENV{qw(RF_WORK RF_TREE)};
@@ -37,7 +37,6 @@ $SIG{$_} = sub { kill('TERM', keys %running); exit(1); } foreach qw(INT TERM);
 sub start
 {
 	my ($name, $pack, @of) = @_;
-	my %set = map { %{ $_->{set} } } @$pack;
 	my $pid = fork() // die "fork: $!\n";
 
 	$runs++;
@@ -46,7 +45,7 @@ sub start
 	$SIG{$_} = 'DEFAULT' foreach qw(INT TERM);
 	# More memory for the largest buffers; a statement that hangs is an answer that differs.
 	$ENV{SETTINGS} = join(' ', 'rdma_fdw.buffer_memory=512MB', 'statement_timeout=' . ($ENV{RF_STATEMENT_TIMEOUT} // '300s'), $ENV{SETTINGS} // (),
-		map { "$_=$set{$_}" } sort keys %set);
+		together(@$pack));
 	open(STDOUT, '>', "$work/$name.said") or die;
 	exec("$FindBin::Bin/trio.sh", "$work/$name", @of) or die "trio.sh: $!\n";
 }
@@ -109,7 +108,7 @@ foreach my $name (@inputs)
 	open(my $out, '>', "$tree/expected/$name.out") or die;
 }
 chomp(my $pkglibdir = `$ENV{RF_PREFIX}/bin/pg_config --pkglibdir`);
-my @items = items(sub { my ($sql) = @_; return map { chomp; [ split(/\|/, $_, -1) ] } `$FindBin::Bin/ask.sh "$sql"`; }, $pkglibdir);
+my @items = items(sub { my ($sql) = @_; return map { chomp; [ split(/\|/, $_, -1) ] } `$FindBin::Bin/ask.sh "$sql"`; }, $pkglibdir, "$tree/src/guc.c");
 die "the server cannot be asked for its settings\n" if !@items;
 @items = grep { $_->{name} =~ /$ENV{ONLY}/ } @items if $ENV{ONLY};
 my @packs = $ENV{EACH} ? map { [$_] } @items : packs($ENV{PACKS} || 8, @items);

@@ -5,7 +5,7 @@ use strict;
 use warnings;
 use Exporter 'import';
 
-our @EXPORT_OK = qw(items packs);
+our @EXPORT_OK = qw(items packs together);
 
 # What of this project's settings is not tried, and why. NAME, or NAME=VALUE for one end only.
 my %left_out = (
@@ -28,10 +28,11 @@ my %left_out = (
 	'rdma_fdw.propagate_ddl=off' => 'inputs need tables on the nodes',
 	'rdma_fdw.resolve=off' => 'leaves transactions for inputs that wait for them');
 
-# $query: asks a server with default settings, rows of columns. Items for core's settings, and for each end of ours.
+# $query: asks a server with default settings, rows of columns. $guc: the file that lists what rdma_fdw.disable names. Items for
+# core's settings, for each end of ours, and for each technique.
 sub items
 {
-	my ($query, $pkglibdir) = @_;
+	my ($query, $pkglibdir, $guc) = @_;
 	my %known = map { $_->[0] => $_->[1] } $query->('SELECT name, setting FROM pg_settings');
 	my @items;
 	my $add = sub {
@@ -62,14 +63,45 @@ sub items
 			$one->($name, $end) if $end ne $setting && !$left_out{$name} && !$left_out{"$name=$end"};
 		}
 	}
-	$add->("rdma_fdw.disable=$_", 'rdma_fdw.disable' => $_) foreach (qw(lookahead local_rows partitions exchange_filters exchange_filter_costs
-		compute_nodes compute_node_costs decorrelation decorrelation_costs value_memory value_costs page_copies page_boxes page_gathers));
+	foreach my $name (sort map { s/=.*//r } keys %left_out)
+	{
+		die "Items.pm leaves out $name, which is no setting\n" if !exists $known{$name};
+	}
+	my @techniques = techniques($guc);
+	die "$guc names no technique for rdma_fdw.disable\n" if !@techniques;
+	$add->("rdma_fdw.disable=$_", 'rdma_fdw.disable' => $_) foreach @techniques;
 	return @items;
+}
+
+# What rdma_fdw.disable names, of the table in src/guc.c
+sub techniques
+{
+	my ($guc) = @_;
+	open(my $in, '<', $guc) or die "$guc: $!\n";
+	return map { /^\s*\{"(\w+)", RF_\w+\},$/ ? $1 : () } grep { /^}\s*techniques\[\]/ .. /^};/ } <$in>;
 }
 
 # Settings that hide each other when they stand together
 my @apart = (qr/^enable_(hashjoin|mergejoin|nestloop)=/, qr/^enable_(seqscan|indexscan|bitmapscan|indexonlyscan)=/, qr/^enable_(hashagg|sort)=/,
-	qr/^(parallel$|enable_parallel_|enable_gathermerge)/, qr/^rdma_fdw\.(push_down|exchange_strategy)=/);
+	qr/^(parallel$|enable_parallel_|enable_gathermerge)/, qr/^rdma_fdw\.(push_down|exchange_strategy)=/,
+	map { qr/^rdma_fdw\.disable=$_/ } qw(exchange_filter compute_node decorrelation value page));
+
+# A setting that lists what stands together
+my $list = 'rdma_fdw.disable';
+
+# The settings of items, as "name=value"
+sub together
+{
+	my %set;
+	foreach my $item (@_)
+	{
+		foreach my $name (keys %{ $item->{set} })
+		{
+			$set{$name} = defined $set{$name} ? "$set{$name},$item->{set}{$name}" : $item->{set}{$name};
+		}
+	}
+	return map { "$_=$set{$_}" } sort keys %set;
+}
 
 # The items in $n packs, or as many as are needed for no pack to have a setting twice or two that are to be apart; rand() decides
 sub packs
@@ -85,7 +117,7 @@ sub packs
 			my ($pack) = @_;
 			foreach my $other (@$pack)
 			{
-				return 0 if grep { exists $other->{set}{$_} } keys %{ $this->{set} };
+				return 0 if grep { $_ ne $list && exists $other->{set}{$_} } keys %{ $this->{set} };
 				return 0 if grep { $other->{name} =~ $_ } @groups;
 			}
 			return 1;

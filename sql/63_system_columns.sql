@@ -38,6 +38,10 @@ UPDATE t SET b = 'changed' WHERE a = 6 RETURNING ctid, b;
 UPDATE t SET b = 'changed here' WHERE a = 7 AND random() >= 0 RETURNING ctid, xmax, b;
 DELETE FROM t WHERE a = 8 RETURNING ctid, cmin;
 DELETE FROM t WHERE a = 7 AND random() >= 0 RETURNING ctid;
+INSERT INTO t VALUES (9, 'nine'), (10, 'ten') RETURNING xmin, cmin;
+UPDATE t SET b = 'x' WHERE a = 9 RETURNING t.xmin, t.cmax;
+DELETE FROM t WHERE a = 9 RETURNING t.xmax;
+DELETE FROM t WHERE a = 10 AND random() >= 0 RETURNING t.xmax;
 SELECT ctid, * FROM sys_remote.t WHERE a > 5;
 -- columns in which the place of a row that is written comes
 UPDATE t SET b = xmin::text WHERE a = 6 RETURNING b, xmin, xmax;

@@ -183,7 +183,8 @@ append_returned(StringInfo buf, const char *column, AttrNumber attno, List **ret
 
 /*
  * RETURNING the columns that the caller's RETURNING, view checks or AFTER triggers read: the remote
- * row may differ from the sent row. Of the system columns, ctid is the remote row's.
+ * row may differ from the sent row. Of the system columns, ctid is the remote row's; a row that
+ * comes back has the rest, too.
  */
 void
 rf_append_returning(StringInfo buf, Relation rel, Index rti, bool whole_row, List *check_options,
@@ -205,7 +206,8 @@ rf_append_returning(StringInfo buf, Relation rel, Index rti, bool whole_row, Lis
 		append_returned(buf, quote_identifier(rf_column_name(RelationGetRelid(rel), attno)), attno,
 						retrieved_attrs);
 	}
-	if (bms_is_member(SelfItemPointerAttributeNumber - FirstLowInvalidHeapAttributeNumber, used))
+	used = bms_del_member(used, TableOidAttributeNumber - FirstLowInvalidHeapAttributeNumber);
+	if (bms_next_member(used, -1) + FirstLowInvalidHeapAttributeNumber < 0 && !bms_is_empty(used))
 		append_returned(buf, "ctid", SelfItemPointerAttributeNumber, retrieved_attrs);
 }
 

@@ -96,6 +96,10 @@ is(both("SELECT id FROM job WHERE state = 'new' ORDER BY id LIMIT 1 FOR SHARE", 
 is(both("SELECT id FROM job WHERE state = 'new' ORDER BY id LIMIT 1 FOR KEY SHARE", 'SELECT id FROM job ORDER BY id LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED'), '1', 'FOR KEY SHARE');
 is(both("SELECT id FROM job WHERE state = 'new' ORDER BY id LIMIT 1 FOR NO KEY UPDATE", 'SELECT id FROM job ORDER BY id LIMIT 1 FOR SHARE SKIP LOCKED'), '2', 'FOR NO KEY UPDATE');
 is(both('SELECT id FROM free LIMIT 1 FOR UPDATE', 'SELECT count(*) FROM (SELECT id FROM job LIMIT 99 FOR UPDATE SKIP LOCKED) f'), '59', 'a view');
+my $free = 'SELECT count(*) FROM (SELECT id FROM job LIMIT 99 FOR UPDATE SKIP LOCKED) f';
+is(both('WITH n AS (SELECT id FROM job FOR UPDATE) SELECT * FROM n LIMIT 2', $free), '58', 'a WITH query, as far as it is read');
+is(both('WITH n AS (SELECT id FROM job FOR UPDATE) SELECT (SELECT id FROM n LIMIT 1)', $free), '59', 'or its reader');
+is(both('WITH n AS (SELECT id FROM job FOR UPDATE) SELECT count(*) FROM n', $free), '0', 'all of it');
 is(both($joined, $joined), '6', 'of the joined tables the one that is named');
 is(both('SELECT * FROM job WHERE id = 7 LIMIT 1 FOR UPDATE', 'SELECT count(*) FROM (SELECT id FROM job LIMIT 99 FOR UPDATE SKIP LOCKED) f'), '59', 'a row of one node');
 like($coord->safe_psql('postgres', 'EXPLAIN (VERBOSE, COSTS off) SELECT * FROM job WHERE id = 7 LIMIT 1 FOR UPDATE'), qr/LIMIT 1 FOR UPDATE$/m, 'whose LIMIT is sent');

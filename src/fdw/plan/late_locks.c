@@ -77,7 +77,21 @@ mark_walker(Node *node, void *unused)
 	return expression_tree_walker(node, mark_walker, NULL);
 }
 
-/* limited: the query around it has a LIMIT for its rows. */
+static bool
+has_limit(Node *node, void *unused)
+{
+	if (node == NULL)
+		return false;
+	if (IsA(node, Query))
+		return ((Query *) node)->limitCount != NULL ||
+			query_tree_walker((Query *) node, has_limit, NULL, QTW_IGNORE_CTE_SUBQUERIES);
+	return expression_tree_walker(node, has_limit, NULL);
+}
+
+/*
+ * limited: the query around it has a LIMIT for its rows. Of WITH queries as many rows are read as a
+ * query that names them asks for.
+ */
 static void
 mark(Query *query, bool limited)
 {
@@ -100,7 +114,11 @@ mark(Query *query, bool limited)
 		if (rte->rtekind == RTE_SUBQUERY && rte->subquery != NULL)
 			mark(rte->subquery, within);
 	}
-	(void) query_tree_walker(query, mark_walker, NULL, QTW_IGNORE_RT_SUBQUERIES);
+	foreach(lc, query->cteList)
+		mark((Query *) lfirst_node(CommonTableExpr, lc)->ctequery,
+			 limited || has_limit((Node *) query, NULL));
+	(void) query_tree_walker(query, mark_walker, NULL,
+							 QTW_IGNORE_RT_SUBQUERIES | QTW_IGNORE_CTE_SUBQUERIES);
 }
 
 void

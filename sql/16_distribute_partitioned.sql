@@ -109,6 +109,20 @@ ROLLBACK;
 -- the partitioned table itself has no rows
 SELECT count(*) FROM ONLY "E t";
 SELECT count(*) FROM ONLY "E t" t JOIN kinds USING (kind);
+-- also in a function whose query becomes a part of the statement; a plan with it ends when it changes
+CREATE FUNCTION only_et() RETURNS SETOF "E t" STABLE LANGUAGE sql AS 'SELECT * FROM ONLY "E t"';
+PREPARE inlined AS SELECT count(*) FROM only_et();
+EXPLAIN (VERBOSE, COSTS OFF) EXECUTE inlined;
+EXECUTE inlined;
+CREATE OR REPLACE FUNCTION only_et() RETURNS SETOF "E t" STABLE LANGUAGE sql AS 'SELECT * FROM "E t"';
+EXECUTE inlined;
+CREATE OR REPLACE FUNCTION only_et() RETURNS SETOF "E t" STABLE LANGUAGE sql AS 'SELECT * FROM "E t" WHERE ctid = ''(0,1)''';
+EXECUTE inlined;
+DEALLOCATE inlined;
+DROP FUNCTION only_et();
+CREATE FUNCTION et_between(low int DEFAULT 5, high int DEFAULT 20) RETURNS SETOF "E t" STABLE LANGUAGE sql AS 'SELECT * FROM "E t" WHERE id BETWEEN low AND high';
+SELECT count(*) > 0, count(*) = (SELECT count(*) FROM "E t" WHERE id BETWEEN 5 AND 9) FROM et_between(high => 9);
+DROP FUNCTION et_between(int, int);
 SELECT count(*) FROM kinds WHERE EXISTS (SELECT FROM ONLY "E t" t WHERE t.kind = kinds.kind);
 SELECT count(*) FROM (SELECT FROM ONLY "E t" UNION ALL SELECT FROM kinds) u;
 UPDATE ONLY "E t" SET amount = 13;

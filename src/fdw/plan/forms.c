@@ -6,6 +6,7 @@
 #include "postgres.h"
 
 #include "nodes/nodeFuncs.h"
+#include "optimizer/clauses.h"
 #include "optimizer/optimizer.h"
 #include "optimizer/planner.h"
 #include "parser/parsetree.h"
@@ -195,9 +196,42 @@ check_conflict(const Query *query)
 					 quote_literal_cstr(quote_identifier(get_rel_name(target->relid))))));
 }
 
-PlannedStmt *
-rf_plan_forms(Query *query, const char *text, int options, ParamListInfo params,
-			  planner_hook_type plan_one)
+/*
+ * Functions in FROM whose query core would put into the statement later: only then their tables
+ * would be part of it, unseen by all that looks at the statement as a whole.
+ */
+static bool
+inline_functions(Node *node, PlannerInfo *root)
+{
+	RangeTblEntry *rte = (RangeTblEntry *) node;
+	Query	   *query;
+
+	if (node == NULL)
+		return false;
+	if (IsA(node, Query))
+		return query_tree_walker((Query *) node, inline_functions, root,
+								 QTW_EXAMINE_RTES_BEFORE);
+	if (!IsA(node, RangeTblEntry))
+		return expression_tree_walker(node, inline_functions, root);
+	if (rte->rtekind != RTE_FUNCTION)
+		return false;
+	/* gives it all its arguments, in their order */
+	rte->functions = (List *) eval_const_expressions(root, (Node *) rte->functions);
+	query = inline_set_returning_function(root, rte);
+	if (query != NULL)
+	{
+		rte->rtekind = RTE_SUBQUERY;
+		rte->subquery = query;
+		rte->security_barrier = false;
+		rte->functions = NIL;
+		rte->funcordinality = false;
+	}
+	return false;
+}
+
+static PlannedStmt *
+plan_all(Query *query, const char *text, int options, ParamListInfo params,
+		 planner_hook_type plan_one)
 {
 	Query	   *steps;
 	PlannedStmt *best;
@@ -217,4 +251,20 @@ rf_plan_forms(Query *query, const char *text, int options, ParamListInfo params,
 	best = plan_joins(steps, text, options, params, plan_one);
 	plain = plan_joins(query, text, options, params, plan_one);
 	return best->planTree->total_cost < plain->planTree->total_cost ? best : plain;
+}
+
+PlannedStmt *
+rf_plan_forms(Query *query, const char *text, int options, ParamListInfo params,
+			  planner_hook_type plan_one)
+{
+	PlannerInfo root = {.type = T_PlannerInfo, .parse = query, .query_level = 1};
+	PlannerGlobal glob = {.type = T_PlannerGlobal, .boundParams = params};
+	PlannedStmt *plan;
+
+	root.glob = &glob;
+	(void) inline_functions((Node *) query, &root);
+	plan = plan_all(query, text, options, params, plan_one);
+	/* a plan that is kept ends with the functions that it consists of */
+	plan->invalItems = list_concat(plan->invalItems, glob.invalItems);
+	return plan;
 }

@@ -6,7 +6,7 @@
 #   make check            install what the tests need (install-deps), then run them; ends with "N passed, N failed"
 #   make check-full       that, and what takes longer: make check-rest is only the latter
 #   make check-unit, check-sql, check-tcp, check-isolation, check-tap, check-chaos, check-roce    one group of check,
-#   make check-sanitizers, check-sql_tcp, check-tap_rest, check-settings_few, check-roce_sql, check-roce_pair     or of check-rest;
+#   make check-sanitizers, check-sql_tcp, check-tap_rest, check-settings_few, check-sqlsmith, check-roce_sql, check-roce_pair  or of check-rest;
 #                         TESTS='01_a 02_b' only those, PROVIDER=soft_tcp over another provider
 #   make indent           format the C files with pg_bsd_indent; check-unit TESTS=indent only looks
 #   make check-static     warnings of gcc and clang, clang's analyzer and cppcheck; needs no server
@@ -99,15 +99,15 @@ endif
 $(OBJS): $(srcdir)/Makefile
 -include $(OBJS:.o=.d)
 
-export PG_CONFIG PROVIDER TESTS SCALE SF NODES COUNT SEED DURATION TOPOLOGY FROM SHRINK ONLY EVERY PACKS EACH JOBS ONCE FAST
+export PG_CONFIG PROVIDER PLAIN TESTS SCALE SF NODES COUNT SEED DURATION TOPOLOGY FROM SHRINK ONLY EVERY PACKS EACH JOBS ONCE FAST
 # Those that take or wait longest first: several run side by side.
 groups = roce tap sql chaos unit tcp isolation
 # What check-full has besides, and what of it wants the whole machine, so that one runs at a time.
-rest_groups = tap_rest sanitizers sql_tcp settings_few
+rest_groups = tap_rest sanitizers sql_tcp settings_few sqlsmith
 alone_groups = roce_sql roce_pair
 # Not in `make check`: what analyzers say of the sources; other majors of PostgreSQL, in folders of other Debian suites
 # (needs root and the network); the tests under ASan, UBSan and Valgrind, with a PostgreSQL built for them (fetches its
-# source package; needs more than an hour); the Debian packages (needs root and the network); the SQL inputs under many settings.
+# source package, as sqlsmith does; needs more than an hour); the Debian packages (needs root and the network); the SQL inputs under many settings.
 extra_groups = static versions memory coverage package settings
 run_check = $(srcdir)/test/run_check.sh
 

@@ -55,10 +55,10 @@ for part in Makefile rdma_fdw.control META.json LICENSE README.md CHANGELOG.md C
 done
 chmod -R a+rX "$RF_TREE"
 
-# the extension, where a group needs a server (memory, coverage and package build their own)
+# the extension, where a group needs a server (memory, coverage, package and sqlsmith build their own)
 needs_server=
 for group in "$@"; do
-	[[ $group =~ ^(unit|sanitizers|static|memory|coverage|package)$ ]] || needs_server=yes
+	[[ $group =~ ^(unit|sanitizers|static|memory|coverage|package|sqlsmith)$ ]] || needs_server=yes
 done
 if [ -n "$needs_server" ]; then
 	export RF_PREFIX=${RF_PREFIX:-$RF_WORK/pg}
@@ -95,7 +95,7 @@ run_group()
 	export RF_AGAIN=${RF_AGAIN:-${SETTINGS:+SETTINGS="'$SETTINGS' "}${PROVIDER:+PROVIDER=$PROVIDER }make check-$group}
 	printf '== %s\n' "$group"
 	case $group in
-		sql | isolation | chaos) "${run[@]}" "$tree/test/run_$group.sh" || status=$? ;;
+		sql | isolation | chaos | sqlsmith) "${run[@]}" "$tree/test/run_$group.sh" || status=$? ;;
 		unit | sanitizers) "${run[@]}" "$tree/test/run_unit.sh" "$group" || status=$? ;;
 		tap | tap_rest) "${run[@]}" "$tree/test/run_tap.sh" "$group" || status=$? ;;
 		tcp) PROVIDER=soft_tcp RF_GROUP=$group "${run[@]}" "$tree/test/run_sql.sh" || status=$? ;;

@@ -1,32 +1,43 @@
 #!/usr/bin/env bash
-# sqlsmith.sh [SECONDS [SEED]]: random queries over foreign tables (SQLsmith, Debian package sqlsmith), by hand; not part of make check.
+# run_sqlsmith.sh: random queries over foreign tables (SQLsmith, Debian package sqlsmith), on a PostgreSQL with assertions.
+# run_check.sh calls it for the group "sqlsmith".
 #
-# A coordinator and two data nodes with small TPC-H tables and one with a column of many types, each node's by itself and some over both
-# (a server with nodes: distributed and replicated ones); an ordinary role runs SQLsmith's statements, the functions of this extension included. Errors are expected. What must not be: a process that crashes, a query that
-# hangs (statement_timeout is 5 s), a flow or a session's memory that stays. Prints the counts and ends with what is wrong, if anything is.
+# A coordinator and two data nodes with small TPC-H tables and one with a column of many types, each node's by itself and
+# some over both (a server with nodes: distributed and replicated ones); an ordinary role runs SQLsmith's statements, the
+# functions of this extension included. Errors are expected, and printed by kind. What must not be: a process that crashes,
+# a query that hangs (statement_timeout is 5 s), a flow or a session's memory that stays.
 #
-#   RF_PREFIX   a copy made by tmp_install.sh (default: one is made)        RF_WORK   folder (default: a new one in /tmp)
+#   DURATION   seconds (default: 60)        SEED   of SQLsmith (default: the time; it is printed)
+#   PLAIN      1: on the PostgreSQL of PG_CONFIG instead
 set -uo pipefail
-seconds=${1:-60} seed=${2:-1}
-tree=$(cd "$(dirname "$0")/.." && pwd)
-command -v sqlsmith >/dev/null || { echo "sqlsmith.sh: install the package sqlsmith" >&2; exit 2; }
-umask 022
-RF_WORK=${RF_WORK:-$(mktemp -d /tmp/rdma_fdw_sqlsmith.XXXXXX)}
-mkdir -p "$RF_WORK" && chmod 755 "$RF_WORK"
-export RF_WORK RF_TREE=$tree RF_PREFIX=${RF_PREFIX:-$RF_WORK/pg}
-[ -x "$RF_PREFIX/bin/postgres" ] || "$tree/test/tmp_install.sh" "$RF_PREFIX" >/dev/null || exit 1
-. "$tree/test/run_common.sh"
+here=$(cd "$(dirname "$0")" && pwd)
+. "$here/results.sh"
+. "$here/memory/server.sh"
+: "${RF_WORK:?run this through make check-sqlsmith}" "${RF_TREE:?}" "${RF_RESULTS:?}"
+seconds=${DURATION:-60} seed=${SEED:-$(($(date +%s) % 1000000))}
+work=$RF_WORK/sqlsmith tree=$RF_TREE
+mkdir -p "$work"
+give_up() { rf_show "$work/build.log"; rf_result FAIL sqlsmith "$1"; exit 1; }
+
+"$here/install_deps.sh" sqlsmith || give_up "the package sqlsmith is missing"
+[ -n "${PLAIN:-}" ] || rf_assertion_server "$work/build.log" || give_up "there is no PostgreSQL with assertions"
+# Sources of its own: objects that lie beside them may be for another server.
+cp -r "$tree" "$work/source"
+find "$work/source" \( -name '*.o' -o -name '*.so' \) -delete
+export RF_PREFIX=$work/pg
+"$work/source/test/tmp_install.sh" "$RF_PREFIX" >"$work/build.log" 2>&1 || give_up "the extension does not build"
+. "$here/run_common.sh"
 
 trap 'rf_stop_all' EXIT
-gcc -O2 -o "$RF_WORK/tpchgen" "$tree/bench/tpch/tpchgen.c" -lm || exit 1
-rf_start_trio "$RF_WORK/clusters"
+gcc -O2 -o "$work/tpchgen" "$tree/bench/tpch/tpchgen.c" -lm || exit 1
+rf_start_trio "$work/clusters"
 export RF_DB=contrib_regression
 for node in coord n1 n2; do rf_psql $node -qc 'ALTER DATABASE contrib_regression SET log_min_messages = error'; done
 
 for node in n1 n2; do
 	rf_psql $node -q -f "$tree/bench/tpch/schema.sql"
 	for table in region nation supplier part partsupp customer orders lineitem; do
-		"$RF_WORK/tpchgen" -s 0.001 -t $table | rf_psql $node -q -c "\\copy $table from pstdin" || exit 1
+		"$work/tpchgen" -s 0.001 -t $table | rf_psql $node -q -c "\\copy $table from pstdin" || exit 1
 	done
 	rf_psql $node -q <<-SQL || exit 1
 		CREATE EXTENSION rdma_fdw;
@@ -77,13 +88,14 @@ rf_psql coord -q <<-SQL || exit 1
 	GRANT USAGE ON FOREIGN SERVER n1, n2, pair TO smith;
 SQL
 
-log=$RF_WORK/sqlsmith.log
+log=$work/sqlsmith.log
+printf 'seed %s, %s s\n' "$seed" "$seconds"
 timeout -s INT "$seconds" sqlsmith --exclude-catalog --seed="$seed" --verbose \
 	--target="host=127.0.0.1 port=$RF_COORD_PORT dbname=contrib_regression user=smith" >"$log" 2>&1
 tail -n 25 "$log"
 
 wrong=0
-complain() { printf 'WRONG: %s\n' "$*"; wrong=1; }
+complain() { rf_result FAIL sqlsmith "$*, seed $seed"; wrong=1; }
 for name in coord n1 n2; do
 	bad=$(grep -E 'PANIC|TRAP:|terminated by signal|rdma_fdw.*internal|not supposed' "$(rf_log $name)" | sort | uniq -c | head -5)
 	[ -z "$bad" ] || complain "log of $name: $bad"
@@ -102,6 +114,7 @@ for name in coord n1 n2; do
 	grep -oE 'ERROR:  .*' "$(rf_log $name)" |
 		grep -vE 'does not exist|permission denied|any(multi)?(range|enum)|element type|only superuser|must be superuser' | sed -E 's/"[^"]*"/"..."/g; s/[0-9]+/N/g; s/(.{110}).*/\1/' | sort | uniq -c | sort -rn | head -30
 done
-rf_stop_all
-[ $wrong = 1 ] || rm -rf "$RF_WORK"
+queries=$(sed -n 's/^queries: \([0-9]*\).*/\1/p' "$log" | tail -n 1)
+[ "${queries:-0}" -gt 0 ] || complain "SQLsmith ran no query"
+[ $wrong = 1 ] || rf_result ok sqlsmith "$queries queries"
 exit $wrong

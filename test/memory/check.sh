@@ -13,9 +13,7 @@
 # Both run on one server with assertions (--enable-cassert), which check the use of core's interfaces and wipe freed memory.
 # Only the extension is compiled for AddressSanitizer: palloc's chunks have no red zones there, they are memcheck's part.
 #
-# The server is built from the Debian source package of the installed major into RF_MEMORY_DIR (default
-# /var/tmp/rdma_fdw_memory), by major. A build that broke off goes on at the next call, a complete one is used again;
-# remove the folder to build again. Programs started by root belong to RF_USER.
+# server.sh builds it. Programs started by root belong to RF_USER.
 #
 #   RF_MEMORY="valgrind"   only this tool
 #   TESTS="20_scan 060_bad_days"   only these SQL and TAP files; under valgrind also others than valgrind_tests
@@ -23,12 +21,9 @@
 set -uo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/../results.sh"
+. "$here/server.sh"
 : "${RF_WORK:?run this through make check-memory}" "${RF_TREE:?}" "${RF_RESULTS:?}"
 
-version=$("${PG_CONFIG:-pg_config}" --version | sed 's/^PostgreSQL //; s/ .*//')
-package=postgresql-${version%%.*}
-cache=${RF_MEMORY_DIR:-/var/tmp/rdma_fdw_memory}/${version%%.*}
-parts=(src contrib/postgres_fdw contrib/dblink contrib/citext)
 # PostgreSQL does not free everything at the end of a process, and finds the depth of its stack by addresses. A report
 # aborts, so that the postmaster sees a crash.
 export ASAN_OPTIONS=detect_leaks=0:detect_stack_use_after_return=0:disable_coredump=1:abort_on_error=1
@@ -46,43 +41,6 @@ give_up()
 	[ ! -e "$RF_WORK/memory.log" ] || tail -n 20 "$RF_WORK/memory.log"
 	rf_result FAIL memory "$1"
 	exit 1
-}
-
-# Debian's source package, of the mirrors that this machine has its packages from. They may not have that of the installed
-# minor release; another one of the same major does.
-fetch_source()
-{
-	local apt candidate
-	mkdir -p "$cache/lists/partial" && cd "$cache" || return 1
-	apt-get indextargets --format 'deb-src $(REPO_URI) $(RELEASE) $(COMPONENT)' 'Created-By: Packages' 'Origin: Debian' |
-		sort -u >sources.list
-	apt=(-o "Dir::Etc::SourceList=$cache/sources.list" -o Dir::Etc::SourceParts=/dev/null -o "Dir::State::Lists=$cache/lists"
-		-o Acquire::Check-Valid-Until=false -o APT::Sandbox::User=)
-	apt-get "${apt[@]}" update || return 1
-	for candidate in $(apt-cache "${apt[@]}" showsrc "$package" | sed -n 's/^Version: //p' | sort -Vru); do
-		if apt-get "${apt[@]}" source --download-only --only-source "$package=$candidate"; then
-			rm -rf source.new && mkdir source.new &&
-				tar -xf "${package}_${candidate%-*}.orig.tar.bz2" -C source.new --strip-components=1 && mv source.new source
-			return
-		fi
-	done
-	return 1
-}
-
-# Into cache/server, whole or not at all. A build that broke off goes on where it stopped.
-build_server()
-{
-	local build=$cache/build part
-	mkdir -p "$build" && cd "$build" || return 1
-	unset MAKELEVEL MAKEFLAGS MFLAGS	# PostgreSQL generates its headers only if no other make called its own
-	[ -e config.status ] ||
-		"$cache/source/configure" --prefix="$cache/server" --enable-cassert --enable-debug --enable-tap-tests --with-openssl \
-			--with-lz4 --with-libxml --with-icu --without-readline CFLAGS="-O1 -fno-omit-frame-pointer" \
-			CPPFLAGS=-DUSE_VALGRIND || return 1
-	for part in "${parts[@]}"; do
-		make -s -j"$(nproc)" -C "$part" && make -s -C "$part" install DESTDIR="$build/installed" || return 1
-	done
-	chmod -R a+rX "$cache" && mv "$build/installed$cache/server" "$cache/server" && rm -rf "$build"
 }
 
 # under TOOL PREFIX: its postmaster, and so all processes of its, run under the tool; reports go to the server's log
@@ -139,15 +97,8 @@ chosen()
 for name in "${valgrind_tests[@]}"; do
 	[ -e "$RF_TREE/sql/$name.sql" ] || give_up "there is no sql/$name.sql: functions.sh makes valgrind_tests anew"
 done
-"$here/../install_deps.sh" valgrind bzip2 liblz4-dev libicu-dev libxml2-dev || give_up "packages are missing"
-mkdir -p "$cache"
-[ -e "$cache/source" ] || (fetch_source) >"$RF_WORK/memory.log" 2>&1 || give_up "cannot fetch the sources of $package"
-if [ ! -e "$cache/server" ]; then
-	printf 'building PostgreSQL\n'
-	(build_server) >"$RF_WORK/memory.log" 2>&1 || give_up "PostgreSQL does not build"
-fi
-
-export PG_CONFIG=$cache/server/bin/pg_config RF_LOG_LINES=30
+rf_assertion_server "$RF_WORK/memory.log" || give_up "there is no PostgreSQL with assertions"
+export RF_LOG_LINES=30
 export RF_START_TIMEOUT=300 RF_TIMEOUT=${RF_TIMEOUT:-14400} PGCONNECT_TIMEOUT=300 PG_TEST_TIMEOUT_DEFAULT=600
 for tool in ${RF_MEMORY:-asan valgrind}; do
 	printf '== %s\n' "$tool"

@@ -89,7 +89,7 @@ UPDATE coin SET v = 0;
 FETCH 2 FROM c;
 ROLLBACK TO a;
 UPDATE coin SET v = 1;
-FETCH 2 FROM c;
+FETCH FORWARD 2 FROM c;
 ROLLBACK;
 BEGIN;
 SET LOCAL search_path = moment_many;

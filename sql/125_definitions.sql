@@ -65,6 +65,23 @@ SELECT judge_moody('def.mine(a) > 0', 'def.effects(a) > 0', 'guest.f(a) > 0', 'g
 SELECT coalesce(rdma.define('def.moody', s, false), 'yes') || ' | ' || s FROM unnest(ARRAY['ALTER TABLE def.moody ADD CONSTRAINT c EXCLUDE (a WITH OPERATOR(guest.===))', 'CREATE STATISTICS def.s ON a, guest.f(a) FROM def.moody', 'CREATE INDEX ON def.moody (a) WHERE guest.ok(a)', 'CREATE INDEX ON def.moody (m)', 'CREATE INDEX ON def.moody (a) INCLUDE (m)',
   'CREATE TABLE def.moody (a guest.odd)', 'CREATE TABLE def.moody (a guest.odd[])', 'CREATE TABLE def.moody (a guest.pair)', 'CREATE TABLE def.moody (a guest.mood[])', 'CREATE TABLE def.moody (a int, b int GENERATED ALWAYS AS (guest.f(a)) STORED)', 'CREATE TABLE def.moody (a int) PARTITION BY RANGE ((guest.f(a)))']) s;
 SELECT rolsuper FROM pg_roles WHERE rolname = 'regress_def_guest';
+-- When a definition runs, its names mean what was checked: no other role may change what is in their schemas, or make casts of their types.
+CREATE SCHEMA shared;
+CREATE FUNCTION shared.f(int) RETURNS int IMMUTABLE LANGUAGE sql AS 'SELECT $1';
+CREATE FUNCTION guest.superusers(int) RETURNS int IMMUTABLE LANGUAGE sql AS 'SELECT $1';
+CREATE OPERATOR shared.## (RIGHTARG = int, FUNCTION = shared.f);
+CREATE FUNCTION judge_run(VARIADIC statements text[]) RETURNS SETOF text LANGUAGE sql SET search_path = pg_catalog AS $$
+  SELECT concat(coalesce(rdma.define('def.moody', s, true), 'yes'), ' | ', s) FROM unnest(statements) WITH ORDINALITY u(s, place) ORDER BY place $$;
+BEGIN;
+SELECT judge_run('ALTER TABLE def.moody ADD CONSTRAINT c1 CHECK (shared.f(a) > 0)', 'CREATE INDEX i1 ON def.moody ((OPERATOR(shared.##) a))', 'CREATE INDEX i2 ON def.moody (m)', 'ALTER TABLE def.moody ADD CONSTRAINT c2 CHECK (m = ''good'')', 'ALTER TABLE def.moody ADD CONSTRAINT c3 CHECK (guest.superusers(a) > 0)',
+  'CREATE INDEX i3 ON def.moody (a) WHERE m IS NOT NULL', 'CREATE STATISTICS def.s ON a, (enum_first(m)) FROM def.moody');
+GRANT CREATE ON SCHEMA shared TO regress_def_guest;
+SELECT judge_run('ALTER TABLE def.moody ADD CONSTRAINT c4 CHECK (shared.f(a) > 0)', 'CREATE INDEX i4 ON def.moody ((OPERATOR(shared.##) a))', 'CREATE TABLE def.moody (a int, b int GENERATED ALWAYS AS (shared.f(a)) STORED)');
+GRANT CREATE ON SCHEMA shared TO PUBLIC;
+SELECT judge_run('CREATE STATISTICS def.s2 ON a, shared.f(a) FROM def.moody');
+ROLLBACK;
+SELECT rdma.define('def.moody2', 'CREATE TABLE def.moody2 (a guest.mood, b int GENERATED ALWAYS AS (length(upper((a)::text))) STORED)', false);
+DROP SCHEMA shared CASCADE;
 -- his own code is his
 SET ROLE regress_def_guest;
 CREATE TABLE guest.t (a int);

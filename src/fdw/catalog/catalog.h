@@ -79,11 +79,13 @@ extern int	rf_import_statistics(Relation relation, struct RfSession *session,
  * expression calls, with arguments of these types (NIL: not known). rf_type_problem: values of a
  * type, which have checks of domains and functions of base types and ranges run; enumerations and
  * rows have no code of their own, unless casts of their owners count, too (all_owners).
+ * rf_schema_problem: the schema of a qualified name, if the name can come to mean another object.
  */
 extern const char *rf_owner_problem(Oid funcid);
 extern const char *rf_call_problem(Oid funcid, List *types);
 extern const char *rf_type_problem(Oid typid, bool all_owners);
 extern const char *rf_opclass_problem(Oid opcid);
+extern const char *rf_schema_problem(List *names);
 
 /* key_types.c: is it a foreign table of this wrapper? */
 extern bool rf_is_own_table(Oid relid);

@@ -12,6 +12,12 @@
  * converts its constants, and so evaluates checks of domains in arrays and rows: all functions and
  * operators that a name may mean, all types, all columns. Then the expressions as they were
  * analyzed, with implicit casts and the functions that were chosen.
+ *
+ * When the command runs, its names are looked up once more. Meanwhile no other role can have them
+ * mean another object: the schemas of functions, operators and types in expressions are closed to
+ * other roles, and so are casts, since all types in an expression belong to trusted roles
+ * (Definition.strict). Existing tables are locked. The types of new columns are compared when the
+ * table is there.
  */
 #include "postgres.h"
 
@@ -55,8 +61,18 @@ typedef struct Definition
 	Oid			relid;			/* the same, if it exists */
 	List	   *exprs;			/* raw expressions */
 	List	   *keys;			/* of Key * */
+	List	   *types;			/* of the columns of a new table */
+	bool		strict;			/* its names have to mean the same a moment later */
 	const char *problem;		/* why it is not run; NULL: no reason */
 } Definition;
+
+/* The first reason is kept; NULL is no reason. */
+static void
+refuse(Definition *definition, const char *problem)
+{
+	if (definition->problem == NULL)
+		definition->problem = problem;
+}
 
 /* ---------- expressions: names ---------- */
 
@@ -98,18 +114,19 @@ operator_names_problem(List *names)
 
 /* The types of the columns of an existing table that a name refers to; a whole row: of all. */
 static const char *
-column_problem(Oid relid, ColumnRef *ref)
+column_problem(Oid relid, ColumnRef *ref, bool all_owners)
 {
 	Node	   *last = llast(ref->fields);
 	AttrNumber	attnum = IsA(last, String) ? get_attnum(relid, strVal(last)) : InvalidAttrNumber;
 
-	return attnum != InvalidAttrNumber ? rf_type_problem(get_atttype(relid, attnum), false) :
-		rf_type_problem(get_rel_type_id(relid), false);
+	return rf_type_problem(attnum != InvalidAttrNumber ? get_atttype(relid, attnum) :
+						   get_rel_type_id(relid), all_owners);
 }
 
 static bool
 check_names(Node *node, Definition *definition)
 {
+	List	   *names = NIL;
 	Oid			typid;
 
 	if (node == NULL || definition->problem != NULL)
@@ -125,21 +142,29 @@ check_names(Node *node, Definition *definition)
 			return true;
 		case T_FuncCall:
 			definition->problem = function_names_problem(((FuncCall *) node)->funcname);
+			names = ((FuncCall *) node)->funcname;
 			break;
 		case T_A_Expr:
 			definition->problem = operator_names_problem(((A_Expr *) node)->name);
+			names = ((A_Expr *) node)->name;
 			break;
 		case T_TypeName:
 			typid = LookupTypeNameOid(NULL, (TypeName *) node, false);
-			definition->problem = rf_type_problem(typid, false);
+			definition->problem = rf_type_problem(typid, definition->strict);
+			names = ((TypeName *) node)->names;
+			if (((TypeName *) node)->pct_type)
+				refuse(definition, "it names the type of a column");
 			break;
 		case T_ColumnRef:
 			if (OidIsValid(definition->relid))
-				definition->problem = column_problem(definition->relid, (ColumnRef *) node);
+				definition->problem = column_problem(definition->relid, (ColumnRef *) node,
+													 definition->strict);
 			break;
 		default:
 			break;
 	}
+	if (definition->strict)
+		refuse(definition, rf_schema_problem(names));
 	return definition->problem != NULL || raw_expression_tree_walker(node, check_names, definition);
 }
 
@@ -208,7 +233,7 @@ check_tree(Node *node, Definition *definition)
 	{
 		definition->problem = node_problem(node);
 		if (definition->problem == NULL)
-			definition->problem = rf_type_problem(exprType(node), false);
+			definition->problem = rf_type_problem(exprType(node), definition->strict);
 		if (definition->problem != NULL ||
 			check_functions_in_node(node, check_function, definition))
 			return true;
@@ -253,6 +278,16 @@ analyze(Definition *definition)
 	return query;
 }
 
+/* A column alone has no casts. */
+static void
+check_expression(Node *expr, Definition *definition)
+{
+	if (!IsA(expr, ColumnRef))
+		check_names(expr, definition);
+	else if (OidIsValid(definition->relid) && definition->problem == NULL)
+		definition->problem = column_problem(definition->relid, (ColumnRef *) expr, false);
+}
+
 static void
 check_expressions(Definition *definition)
 {
@@ -260,12 +295,17 @@ check_expressions(Definition *definition)
 	ListCell   *lc;
 
 	foreach(lc, definition->exprs)
-		check_names(lfirst(lc), definition);
+		check_expression(lfirst(lc), definition);
 	if (definition->problem != NULL || definition->exprs == NIL)
 		return;
 	query = analyze(definition);
 	foreach(lc, query->targetList)
-		check_tree((Node *) lfirst_node(TargetEntry, lc)->expr, definition);
+	{
+		Expr	   *expr = lfirst_node(TargetEntry, lc)->expr;
+
+		if (!IsA(expr, Var))
+			check_tree((Node *) expr, definition);
+	}
 	foreach(lc, definition->keys)
 	{
 		if (definition->problem == NULL)
@@ -317,13 +357,6 @@ add_index_elements(Definition *definition, List *elements, const char *method)
 
 		add_key(definition, element->name, element->expr, element->opclass, method, false);
 	}
-}
-
-static void
-refuse(Definition *definition, const char *problem)
-{
-	if (definition->problem == NULL)
-		definition->problem = problem;
 }
 
 static bool
@@ -407,11 +440,18 @@ null_column(ColumnDef *column)
 static void
 add_column(Definition *definition, ColumnDef *column)
 {
+	Oid			typid;
 	ListCell   *lc;
 
 	if (column->raw_default != NULL || column->identity != 0 || column->fdwoptions != NIL ||
 		column->typeName == NULL)
+	{
 		refuse(definition, "a column is more than name, type and collation");
+		return;
+	}
+	typid = LookupTypeNameOid(NULL, column->typeName, false);
+	refuse(definition, rf_type_problem(typid, false));
+	definition->types = lappend_oid(definition->types, typid);
 	foreach(lc, column->constraints)
 	{
 		Constraint *constraint = lfirst_node(Constraint, lc);
@@ -446,7 +486,6 @@ add_columns(Definition *definition, CreateStmt *statement)
 		column->name = ((ColumnDef *) lfirst(lc))->colname;
 		column->val = null_column(lfirst(lc));
 		column->location = -1;
-		check_names(column->val, definition);
 		select->targetList = lappend(select->targetList, column);
 	}
 	from->subquery = (Node *) select;
@@ -705,6 +744,24 @@ run(const char *command)
 	SPI_finish();
 }
 
+/* The columns of a new table have the types that were checked. */
+static void
+compare_types(const Definition *definition)
+{
+	Oid			relid = RangeVarGetRelid(definition->root, NoLock, false);
+	ListCell   *lc;
+
+	foreach(lc, definition->types)
+	{
+		if (get_atttype(relid, foreach_current_index(lc) + 1) != lfirst_oid(lc))
+			ereport(ERROR,
+					(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+					 errmsg("the type of a column of \"%s\" was replaced meanwhile",
+							definition->root->relname),
+					 errhint("Try the transaction again.")));
+	}
+}
+
 PG_FUNCTION_INFO_V1(rdma_define);
 
 /*
@@ -723,12 +780,22 @@ rdma_define(PG_FUNCTION_ARGS)
 	if (list_length(parsed) != 1)
 		refuse(&definition, "it is not one command");
 	else
-		examine(&definition, linitial_node(RawStmt, parsed)->stmt);
+	{
+		Node	   *statement = linitial_node(RawStmt, parsed)->stmt;
+
+		/* a table is created by the caller where it is only checked here */
+		definition.strict = PG_GETARG_BOOL(2) || IsA(statement, CreateStmt);
+		examine(&definition, statement);
+	}
 	if (definition.problem == NULL)
 		check_expressions(&definition);
 	if (definition.problem != NULL)
 		PG_RETURN_TEXT_P(cstring_to_text(definition.problem));
 	if (PG_GETARG_BOOL(2))
+	{
 		run(definition.command);
+		if (definition.types != NIL)
+			compare_types(&definition);
+	}
 	PG_RETURN_NULL();
 }

@@ -10,9 +10,13 @@
 #include "postgres.h"
 
 #include "access/htup_details.h"
+#include "catalog/namespace.h"
 #include "catalog/pg_amop.h"
 #include "catalog/pg_amproc.h"
+#include "catalog/pg_authid.h"
+#include "catalog/pg_database.h"
 #include "catalog/pg_language.h"
+#include "catalog/pg_namespace.h"
 #include "catalog/pg_opclass.h"
 #include "catalog/pg_proc.h"
 #include "catalog/pg_range.h"
@@ -20,6 +24,7 @@
 #include "miscadmin.h"
 #include "nodes/parsenodes.h"
 #include "parser/parse_type.h"
+#include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/catcache.h"
 #include "utils/fmgroids.h"
@@ -44,6 +49,64 @@ static const char *
 belongs_to(const char *kind, const char *name, Oid owner)
 {
 	return psprintf("%s %s belongs to role \"%s\"", kind, name, GetUserNameFromId(owner, true));
+}
+
+/* NULL if role and ACL_ID_PUBLIC are trusted with the objects of a schema. */
+static const char *
+changes_problem(Oid role, const char *schema)
+{
+	if (role == ROLE_PG_DATABASE_OWNER)
+	{
+		HeapTuple	tuple = SearchSysCache1(DATABASEOID, ObjectIdGetDatum(MyDatabaseId));
+
+		if (!HeapTupleIsValid(tuple))
+			elog(ERROR, "cache lookup failed for database %u", MyDatabaseId);
+		role = ((Form_pg_database) GETSTRUCT(tuple))->datdba;
+		ReleaseSysCache(tuple);
+	}
+	if (role == ACL_ID_PUBLIC)
+		return psprintf("all roles may create objects in schema %s", quote_identifier(schema));
+	return is_trusted(role) ? NULL :
+		psprintf("role \"%s\" may change objects in schema %s", GetUserNameFromId(role, true),
+				 quote_identifier(schema));
+}
+
+/*
+ * A command that was checked looks its names up again when it runs. They mean the same then in a
+ * schema where only trusted roles can create, drop and rename objects.
+ */
+const char *
+rf_schema_problem(List *names)
+{
+	const char *schema;
+	const char *problem;
+	Oid			nspid;
+	HeapTuple	tuple;
+	Datum		acl;
+	bool		isnull;
+
+	if (list_length(names) < 2)
+		return NULL;			/* rdma.define() has a search_path of its own */
+	schema = strVal(list_nth(names, list_length(names) - 2));
+	nspid = LookupExplicitNamespace(schema, true);
+	if (!OidIsValid(nspid) || isTempNamespace(nspid))
+		return NULL;
+	if (isAnyTempNamespace(nspid))
+		return "it names an object of another session";
+	tuple = SearchSysCache1(NAMESPACEOID, ObjectIdGetDatum(nspid));
+	if (!HeapTupleIsValid(tuple))
+		return psprintf("schema %s does not exist", quote_identifier(schema));
+	problem = changes_problem(((Form_pg_namespace) GETSTRUCT(tuple))->nspowner, schema);
+	acl = SysCacheGetAttr(NAMESPACEOID, tuple, Anum_pg_namespace_nspacl, &isnull);
+	for (int i = 0; !isnull && problem == NULL && i < ACL_NUM(DatumGetAclP(acl)); i++)
+	{
+		const		AclItem *item = &ACL_DAT(DatumGetAclP(acl))[i];
+
+		if ((ACLITEM_GET_PRIVS(*item) & ACL_CREATE) != 0)
+			problem = changes_problem(item->ai_grantee, schema);
+	}
+	ReleaseSysCache(tuple);
+	return problem;
 }
 
 /* Built-in functions run nothing else, and belong to a superuser. */

@@ -16,7 +16,6 @@ int			MaxBackends = BACKENDS;
 int			max_prepared_xacts = 2;
 Oid			MyDatabaseId = 5;
 bool		process_shared_preload_libraries_in_progress = true;
-ProcessUtility_hook_type ProcessUtility_hook = NULL;
 static LWLockPadded locks[64];
 LWLockPadded *MainLWLockArray = locks;
 uint64		SPI_processed = 0;
@@ -210,12 +209,6 @@ SPI_getbinval(HeapTuple row, TupleDesc desc, int column, bool *isnull)
 	return 0;
 }
 
-void
-standard_ProcessUtility(PlannedStmt *statement, const char *query, bool read_only_tree, ProcessUtilityContext context, ParamListInfo params,
-						QueryEnvironment *environment, DestReceiver *dest, QueryCompletion *completion)
-{
-}
-
 /* ---------- what the log has to have ---------- */
 
 typedef struct Known
@@ -315,7 +308,7 @@ prepare(const char *gid, bool access, bool fails)
 static void
 finish(Known *one, bool commit)
 {
-	has_finished(one->gid, commit);
+	rf_part_log_ended(&(RfPreparedEnd){.commit = commit, .gid = one->gid});
 	committed += commit && one->logged;
 	one->gid[0] = '\0';
 }

@@ -19,6 +19,7 @@
 #include "rdma_fdw/serve.h"
 
 #include "fdw/exec/exec.h"
+#include "fdw/plan/plan_private.h"
 #include "hooks.h"
 
 #define RF_ENGINE_RESTART_SECONDS	1
@@ -27,10 +28,11 @@ PG_MODULE_MAGIC;
 
 PGDLLEXPORT void _PG_init(void);
 
-/* Plans that workers get as text name the methods of custom scans. */
+/* Plans that workers get as text name the methods of custom scans and of nodes of ours. */
 static void
 register_nodes(void)
 {
+	rf_plan_private_register();
 	rf_store_register();
 	rf_exchange_register();
 	rf_key_join_register();

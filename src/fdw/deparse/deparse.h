@@ -8,6 +8,7 @@
 
 #include "postgres.h"
 
+#include "planned_exchange.h"
 #include "statement.h"
 
 /* Sorts RestrictInfos into conditions that the data node can evaluate and the rest. */
@@ -88,7 +89,7 @@ typedef struct RfRemoteQuery
 	List	   *retrieved_attrs;	/* IntList, see RF_SCAN_ATTRS */
 	List	   *params;			/* expressions behind $1, $2, ... */
 	List	   *param_types;	/* OidList */
-	List	   *exchanges;		/* RF_NODES_EXCHANGES */
+	List	   *exchanges;		/* RfPlannedExchanges */
 	List	   *node_sql;		/* RF_NODES_SQL */
 	char	   *send_sql;		/* RF_COMPUTE_SEND_SQL, RF_COMPUTE_JOIN_SQL; or NULL */
 	char	   *join_sql;
@@ -134,7 +135,7 @@ typedef struct RfDirectModify
 	List	   *params;
 	List	   *param_types;
 	List	   *retrieved;		/* attribute numbers of the columns it returns */
-	List	   *exchanges;		/* RF_NODES_EXCHANGES, of INSERT */
+	List	   *exchanges;		/* of INSERT: RfPlannedExchanges */
 } RfDirectModify;
 
 /*

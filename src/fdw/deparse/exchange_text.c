@@ -252,7 +252,7 @@ typedef struct ReadableExchange
 	List	   *to;
 	int			number;
 	int			readers;
-	String	   *description;
+	RfPlannedExchange *planned;
 	char	   *described;		/* for one reader */
 } ReadableExchange;
 
@@ -282,7 +282,7 @@ read_other(TableRef *table, ReadableExchange *other, const char *spec, const cha
 	if (other == NULL)
 		return false;
 	other->readers++;
-	strVal(other->description) = psprintf("%s, %d readers", other->described, other->readers);
+	other->planned->description = psprintf("%s, %d readers", other->described, other->readers);
 	table->exchange = other->number;
 	table->name = psprintf("x%d_%d", other->number, other->readers);
 	table->item = psprintf("rdma.exchange('number=%d %s reader=%d', '') AS %s(%s)", other->number,
@@ -405,19 +405,19 @@ rf_add_exchange(BuildContext *cxt, RfRelInfo *move)
 	wanted->number = list_length(inner.exchanges) + 1;
 	wanted->readers = 1;
 	wanted->described = describe_exchange(&inner, move, filter);
-	wanted->description = makeString(wanted->described);
+	wanted->planned = rf_make_plan_node(RfPlannedExchange);
+	wanted->planned->replicate = fragment->replicate;
+	wanted->planned->rows = move->retrieved_rows;
+	wanted->planned->description = wanted->described;
+	wanted->planned->producers = wanted->from;
+	wanted->planned->consumers = wanted->to;
 	table->name = psprintf("x%d", wanted->number);
 	table->exchange = wanted->number;
 	quoted = quote_statement(table->name, statement.data);
 	table->item = psprintf("rdma.exchange('number=%d %s', %s) AS %s(%s)", wanted->number, spec.data,
 						   quoted, table->name, wanted->columns);
 	rf_close_inner(cxt, &inner);
-	cxt->exchanges = lappend(
-							 cxt->exchanges,
-							 list_make5(makeString(fragment->replicate ? "replicate" :
-												   "repartition"),
-										makeFloat(psprintf("%.1f", move->retrieved_rows)),
-										wanted->description, wanted->from, wanted->to));
+	cxt->exchanges = lappend(cxt->exchanges, wanted->planned);
 	if (may_share)
 		cxt->readable = lappend(cxt->readable, wanted);
 	if (fragment->computed && !moved->fragment->computed)

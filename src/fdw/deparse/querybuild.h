@@ -62,7 +62,7 @@ typedef struct BuildContext
 	List	   *keys;			/* a condition on keys above the joins in FROM */
 	List	   *subselects;		/* texts of those in the expression that is being printed */
 	List	   *tables;			/* TableRefs; the made-up range table */
-	List	   *exchanges;		/* RF_NODES_EXCHANGES so far, inner exchanges first */
+	List	   *exchanges;		/* RfPlannedExchanges so far, inner exchanges first */
 	List	   *readable;		/* exchanges that other places of the statement may read, too: see
 								 * exchange_text.c */
 	List	   *moves;			/* the moved rows of all of them, of all contexts, TableRefs */

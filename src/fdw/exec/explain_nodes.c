@@ -113,8 +113,7 @@ rf_explain_exchanges(List *exchanges, ExplainState *es)
 		ExplainOpenGroup("Exchanges", "Exchanges", false, es);
 	foreach(lc, exchanges)
 	{
-		List	   *exchange = lfirst(lc);
-		double		rows = floatVal(lsecond(exchange));
+		RfPlannedExchange *exchange = lfirst(lc);
 
 		if (es->format == EXPLAIN_FORMAT_TEXT)
 		{
@@ -122,16 +121,16 @@ rf_explain_exchanges(List *exchanges, ExplainState *es)
 
 			ExplainPropertyText(label,
 								es->costs ?
-								psprintf("%s (rows=%.0f)", strVal(lthird(exchange)), rows) :
-								strVal(lthird(exchange)),
+								psprintf("%s (rows=%.0f)", exchange->description, exchange->rows) :
+								exchange->description,
 								es);
 			continue;
 		}
 		ExplainOpenGroup("Exchange", NULL, true, es);
-		ExplainPropertyText("Kind", strVal(linitial(exchange)), es);
-		ExplainPropertyText("Movement", strVal(lthird(exchange)), es);
+		ExplainPropertyText("Kind", exchange->replicate ? "replicate" : "repartition", es);
+		ExplainPropertyText("Movement", exchange->description, es);
 		if (es->costs)
-			ExplainPropertyFloat("Plan Rows", NULL, rows, 0, es);
+			ExplainPropertyFloat("Plan Rows", NULL, exchange->rows, 0, es);
 		ExplainCloseGroup("Exchange", NULL, true, es);
 	}
 	if (es->format != EXPLAIN_FORMAT_TEXT)
@@ -193,9 +192,7 @@ static void
 explain_exchange(RfScanState *state, int number, ExplainState *es)
 {
 	ForeignScan *plan = (ForeignScan *) state->scan->ss.ps.plan;
-	List	   *exchange = list_nth(state->exchanges, number);
-	List	   *producers = lfourth(exchange);
-	List	   *consumers = list_nth(exchange, 4);
+	RfPlannedExchange *exchange = list_nth(state->exchanges, number);
 	uint64		most = 0;
 	uint64		total = 0;
 
@@ -204,7 +201,7 @@ explain_exchange(RfScanState *state, int number, ExplainState *es)
 		RfExchangeStats *stats = &state->parts[i].exchanges[number];
 		uint64		rows = stats->rows_in + stats->rows_kept;
 
-		if (!list_member_int(producers, i) && !list_member_int(consumers, i))
+		if (!list_member_int(exchange->producers, i) && !list_member_int(exchange->consumers, i))
 			continue;
 		most = Max(most, rows);
 		total += rows;
@@ -264,7 +261,9 @@ explain_exchange(RfScanState *state, int number, ExplainState *es)
 	}
 	if (es->format == EXPLAIN_FORMAT_TEXT && total > 0)
 		ExplainPropertyText(psprintf("Exchange %d Skew", number + 1),
-							psprintf("%.2f", (double) most * list_length(consumers) / total), es);
+							psprintf("%.2f",
+									 (double) most * list_length(exchange->consumers) / total),
+							es);
 }
 
 /* A part's statistics so far, of its closed streams and the open one */

@@ -327,35 +327,29 @@ void
 rdmaBeginForeignModify(ModifyTableState *mtstate, ResultRelInfo *result_rel, List *fdw_private,
 					   int subplan_index, int eflags)
 {
+	RfModifyPlan *plan = rf_plan_node_of(RfModifyPlan, fdw_private);
 	ForeignTable *table;
 	RfTableOptions opts;
 	ModifyState *state;
-	List	   *retrieved;
 
 	/* without a state EXPLAIN shows only the plan */
 	if (eflags & EXEC_FLAG_EXPLAIN_ONLY)
 		return;
 
-	retrieved = (List *) list_nth(fdw_private, RF_MODIFY_RETRIEVED);
-	state = create_state(result_rel, mtstate->ps.state, mtstate->operation,
-						 strVal(list_nth(fdw_private, RF_MODIFY_SQL)),
-						 (List *) list_nth(fdw_private, RF_MODIFY_TARGETS), retrieved,
-						 (List *) list_nth(fdw_private, RF_MODIFY_KEY));
-	if (list_nth(fdw_private, RF_MODIFY_COPY_SQL) != NULL)
-		state->copy_sql = strVal(list_nth(fdw_private, RF_MODIFY_COPY_SQL));
+	state = create_state(result_rel, mtstate->ps.state, mtstate->operation, plan->sql,
+						 plan->targets, plan->retrieved, plan->key);
+	state->copy_sql = plan->copy_sql;
 	table = GetForeignTable(RelationGetRelid(state->rel));
 	rf_table_options(table, GetForeignServer(table->serverid), &opts);
-	if (list_nth(fdw_private, RF_MODIFY_MOVE) != NIL)
+	if (plan->move_delete != NULL)
 	{
-		state->moves = rf_row_moves_create(state->rel,
-										   (List *) list_nth(fdw_private, RF_MODIFY_MOVE),
+		state->moves = rf_row_moves_create(state->rel, plan->move_delete, plan->move_insert,
 										   place_types(state));
 		await_end(state);
 	}
 	else if (state->copy_sql == NULL &&
-			 may_load(result_rel, mtstate->operation, &opts, state->attrs, retrieved))
-		begin_load(state, mtstate, mtstate->operation, &opts,
-				   boolVal(list_nth(fdw_private, RF_MODIFY_DO_NOTHING)));
+			 may_load(result_rel, mtstate->operation, &opts, state->attrs, plan->retrieved))
+		begin_load(state, mtstate, mtstate->operation, &opts, plan->do_nothing);
 	state->counted = mtstate->canSetTag;
 	state->check_partition = state->rel->rd_rel->relispartition &&
 		(mtstate->operation == CMD_INSERT ||
@@ -689,20 +683,18 @@ void
 rdmaExplainForeignModify(ModifyTableState *mtstate, ResultRelInfo *result_rel, List *fdw_private,
 						 int subplan_index, ExplainState *es)
 {
+	RfModifyPlan *plan = rf_plan_node_of(RfModifyPlan, fdw_private);
 	ModifyState *state = result_rel->ri_FdwState;
 
 	if (!es->verbose)
 		return;
-	ExplainPropertyText("Remote SQL", strVal(list_nth(fdw_private, RF_MODIFY_SQL)), es);
-	if (list_nth(fdw_private, RF_MODIFY_COPY_SQL) != NULL)
-		ExplainPropertyText("Remote SQL on Other Nodes",
-							strVal(list_nth(fdw_private, RF_MODIFY_COPY_SQL)), es);
-	if (list_nth(fdw_private, RF_MODIFY_MOVE) != NIL)
+	ExplainPropertyText("Remote SQL", plan->sql, es);
+	if (plan->copy_sql != NULL)
+		ExplainPropertyText("Remote SQL on Other Nodes", plan->copy_sql, es);
+	if (plan->move_delete != NULL)
 	{
-		List	   *move = (List *) list_nth(fdw_private, RF_MODIFY_MOVE);
-
-		ExplainPropertyText("Remote SQL on the Former Node", strVal(linitial(move)), es);
-		ExplainPropertyText("Remote SQL on the New Node", strVal(lsecond(move)), es);
+		ExplainPropertyText("Remote SQL on the Former Node", plan->move_delete, es);
+		ExplainPropertyText("Remote SQL on the New Node", plan->move_insert, es);
 	}
 	if (es->analyze && state && state->load_spec)
 	{

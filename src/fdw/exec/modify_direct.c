@@ -39,7 +39,7 @@ typedef struct DirectState
 	RfValueWriter *writer;
 	Datum	   *values;
 	bool	   *isnull;
-	List	   *exchanges;		/* RF_DIRECT_EXCHANGES: to be formed before it runs */
+	List	   *exchanges;		/* RfPlannedExchanges: to be formed before it runs */
 	uint32		buffers;		/* of each pair of nodes, */
 	uint32		buffer_size;	/* of so many bytes */
 	List	   *retrieved;
@@ -121,11 +121,11 @@ target_row(DirectState *state, TupleTableSlot *slot)
 }
 
 static void
-resolve_buffers(DirectState *state, RfFetchOptions fetch)
+resolve_buffers(DirectState *state, const RfFetchOptions *fetch)
 {
-	state->buffers = fetch.receive_buffers < 0 ? rf_receive_buffers : fetch.receive_buffers;
-	state->buffer_size = TYPEALIGN(4096, fetch.receive_buffer_size < 0 ?
-								   rf_receive_buffer_size * 1024 : fetch.receive_buffer_size);
+	state->buffers = fetch->receive_buffers < 0 ? rf_receive_buffers : fetch->receive_buffers;
+	state->buffer_size = TYPEALIGN(4096, fetch->receive_buffer_size < 0 ?
+								   rf_receive_buffer_size * 1024 : fetch->receive_buffer_size);
 }
 
 void
@@ -134,17 +134,16 @@ rdmaBeginDirectModify(ForeignScanState *node, int eflags)
 	ForeignScan *plan = castNode(ForeignScan, node->ss.ps.plan);
 	EState	   *estate = node->ss.ps.state;
 	Relation	rel = node->resultRelInfo->ri_RelationDesc;
+	RfDirectPlan *direct = rf_direct_plan(plan);
+	List	   *types = direct->param_types;
+	List	   *keys = direct->keys;
 	DirectState *state;
-	List	   *types;
-	List	   *keys;
 	List	   *exprs;
 
 	if (eflags & EXEC_FLAG_EXPLAIN_ONLY)
 		return;
 	rf_use_servers(estate, RelationGetRelid(rel));
 	state = palloc0(sizeof(DirectState));
-	types = (List *) list_nth(plan->fdw_private, RF_DIRECT_PARAM_TYPES);
-	keys = (List *) list_nth(plan->fdw_private, RF_DIRECT_KEYS);
 	state->context = estate->es_query_cxt;
 	state->serverid = plan->fs_server;
 	state->userid = rf_modify_userid(node->resultRelInfo, estate);
@@ -157,7 +156,7 @@ rdmaBeginDirectModify(ForeignScanState *node, int eflags)
 	state->node_count = list_length(state->nodes);
 	state->users = palloc0_array(UserMapping *, state->node_count);
 	state->results = palloc0_array(PGresult *, state->node_count);
-	state->sql = strVal(list_nth(plan->fdw_private, RF_DIRECT_SQL));
+	state->sql = direct->sql;
 	exprs = ExecInitExprList(plan->fdw_exprs, &node->ss.ps);
 	if (keys != NIL)
 		state->single = rf_single_node_create(list_copy_tail(exprs, list_length(types)), keys,
@@ -166,17 +165,16 @@ rdmaBeginDirectModify(ForeignScanState *node, int eflags)
 	state->writer = rf_value_writer_create(types);
 	state->values = palloc0(sizeof(Datum) * Max(list_length(types), 1));
 	state->isnull = palloc0(sizeof(bool) * Max(list_length(types), 1));
-	state->retrieved = (List *) list_nth(plan->fdw_private, RF_DIRECT_RETRIEVED);
+	state->retrieved = direct->retrieved;
 	if (state->retrieved != NIL)
 		state->reader = rf_result_reader_create(node->ss.ss_ScanTupleSlot->tts_tupleDescriptor,
 												RelationGetRelationName(rel), state->retrieved);
 	if (plan->scan.scanrelid == 0)
 		set_up_target(state, plan, rel, estate);
-	state->exchanges = (List *) list_nth(plan->fdw_private, RF_DIRECT_EXCHANGES);
+	state->exchanges = direct->exchanges;
 	if (state->exchanges != NIL)
-		resolve_buffers(state,
-						rf_fetch_options((List *) list_nth(plan->fdw_private, RF_DIRECT_FETCH)));
-	state->set_processed = boolVal(list_nth(plan->fdw_private, RF_DIRECT_SET_PROCESSED));
+		resolve_buffers(state, &direct->fetch);
+	state->set_processed = direct->set_processed;
 	state->write.estate = estate;
 	state->write.userid = state->userid;
 	state->write.servers = state->nodes;
@@ -213,11 +211,11 @@ form_exchanges(DirectState *state)
 	}
 	foreach(lc, state->exchanges)
 	{
-		List	   *exchange = lfirst(lc);
+		RfPlannedExchange *exchange = lfirst(lc);
 
 		specs[foreach_current_index(lc)] = (RfExchangeSpec)
 		{
-			lfourth(exchange), list_nth(exchange, 4), state->buffers, state->buffer_size
+			exchange->producers, exchange->consumers, state->buffers, state->buffer_size
 		};
 	}
 	rf_exchange_form(sessions, state->node_count, specs, list_length(state->exchanges),
@@ -404,19 +402,17 @@ void
 rdmaExplainDirectModify(ForeignScanState *node, ExplainState *es)
 {
 	ForeignScan *plan = castNode(ForeignScan, node->ss.ps.plan);
+	RfDirectPlan *direct = rf_direct_plan(plan);
 	List	   *names = NIL;
 	ListCell   *lc;
 
 	foreach(lc, rf_server_nodes(GetForeignServer(plan->fs_server)))
 		names = lappend(names, GetForeignServer(lfirst_oid(lc))->servername);
 	if (names != NIL)
-		ExplainPropertyList(list_nth(plan->fdw_private, RF_DIRECT_KEYS) != NIL ? "One of Nodes" :
-							"Nodes",
-							names, es);
-	if (strVal(list_nth(plan->fdw_private, RF_DIRECT_STRATEGY))[0] != '\0')
-		ExplainPropertyText("Strategy", strVal(list_nth(plan->fdw_private, RF_DIRECT_STRATEGY)),
-							es);
-	rf_explain_exchanges(list_nth(plan->fdw_private, RF_DIRECT_EXCHANGES), es);
+		ExplainPropertyList(direct->keys != NIL ? "One of Nodes" : "Nodes", names, es);
+	if (direct->strategy[0] != '\0')
+		ExplainPropertyText("Strategy", direct->strategy, es);
+	rf_explain_exchanges(direct->exchanges, es);
 	if (es->verbose)
-		ExplainPropertyText("Remote SQL", strVal(list_nth(plan->fdw_private, RF_DIRECT_SQL)), es);
+		ExplainPropertyText("Remote SQL", direct->sql, es);
 }

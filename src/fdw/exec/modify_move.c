@@ -60,7 +60,7 @@ struct RfRowMoves
 };
 
 RfRowMoves *
-rf_row_moves_create(Relation rel, List *statements, List *place_types)
+rf_row_moves_create(Relation rel, const char *delete_sql, const char *insert_sql, List *place_types)
 {
 	RfRowMoves *moves = palloc0_object(RfRowMoves);
 	TupleDesc	row = RelationGetDescr(rel);
@@ -72,8 +72,8 @@ rf_row_moves_create(Relation rel, List *statements, List *place_types)
 	moves->rel = rel;
 	moves->row_at = row_at;
 	moves->context = CurrentMemoryContext;
-	moves->delete_sql = strVal(linitial(statements));
-	moves->insert_sql = strVal(lsecond(statements));
+	moves->delete_sql = delete_sql;
+	moves->insert_sql = insert_sql;
 	TupleDescInitEntry(desc, MOVE_FROM + 1, "from", INT4OID, -1, 0);
 	TupleDescInitEntry(desc, MOVE_TO + 1, "to", INT4OID, -1, 0);
 	foreach(lc, place_types)

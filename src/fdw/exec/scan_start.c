@@ -639,10 +639,10 @@ prepare_nodes(RfScanState *state)
 	foreach(lc, state->exchanges)
 	{
 		RfExchangeSpec *spec = &specs[foreach_current_index(lc)];
-		List	   *exchange = lfirst(lc);
+		RfPlannedExchange *exchange = lfirst(lc);
 
-		spec->producers = lfourth(exchange);
-		spec->consumers = list_nth(exchange, 4);
+		spec->producers = exchange->producers;
+		spec->consumers = exchange->consumers;
 		spec->buffers = state->fetch.receive_buffers;
 		spec->buffer_size = state->fetch.receive_buffer_size;
 	}

@@ -145,7 +145,7 @@ rf_plan_direct_insert(PlannerInfo *root, ModifyTable *plan, Index target)
 	bool		do_nothing = plan->onConflictAction == ONCONFLICT_NOTHING;
 	RelOptInfo *scanned;
 	RfRelInfo  *info;
-	List	   *keys = NIL;
+	RfDirectPlan *direct;
 	Relation	rel;
 	bool		possible;
 
@@ -177,19 +177,18 @@ rf_plan_direct_insert(PlannerInfo *root, ModifyTable *plan, Index target)
 	scan->operation = CMD_INSERT;
 	scan->resultRelation = target;
 	scan->fdw_exprs = statement.params;
+	direct = rf_make_plan_node(RfDirectPlan);
+	direct->sql = statement.sql;
+	direct->param_types = statement.param_types;
+	direct->set_processed = plan->canSetTag;
 	if (info->nodes != NIL && info->fragment->placement == RF_PLACED_BY_HASH)
-		keys = rf_prune_nodes(info, &scan->fdw_exprs);
-	/* In the order of RfDirectPrivateIndex */
-	scan->fdw_private = list_make5(makeString(statement.sql), statement.param_types, NIL,
-								   makeBoolean(plan->canSetTag), keys);
-	scan->fdw_private = lappend(scan->fdw_private, statement.exchanges);
-	scan->fdw_private = lappend(scan->fdw_private, rf_fetch_options_list(&info->opts.fetch));
-	scan->fdw_private = lappend(scan->fdw_private,
-								makeString(info->fragment == NULL ?
-										   "" :
-										   info->fragment->exchanges == 0 ?
-										   "co-located" :
-										   rf_join_strategies(info->fragment->strategies)));
+		direct->keys = rf_prune_nodes(info, &scan->fdw_exprs);
+	direct->exchanges = statement.exchanges;
+	direct->fetch = info->opts.fetch;
+	direct->strategy = info->fragment == NULL ? pstrdup("") :
+		info->fragment->exchanges == 0 ? pstrdup("co-located") :
+		rf_join_strategies(info->fragment->strategies);
+	scan->fdw_private = list_make1(direct);
 	scan->fdw_recheck_quals = NIL;
 	scan->scan.plan.async_capable = false;
 	return true;

@@ -27,6 +27,7 @@
 #include "fdw/deparse/deparse.h"
 
 #include "plan.h"
+#include "plan_private.h"
 
 /*
  * The scan of the target, or of a join with it, below ModifyTable; NULL when something stands
@@ -234,7 +235,7 @@ rdmaPlanDirectModify(PlannerInfo *root, ModifyTable *plan, Index resultRelation,
 	bool		leaves;
 	const RfDistribution *distribution;
 	Relids		read = NULL;
-	List	   *keys = NIL;
+	RfDirectPlan *direct;
 	Oid			relid;
 	Relation	rel;
 	ListCell   *lc;
@@ -302,12 +303,15 @@ rdmaPlanDirectModify(PlannerInfo *root, ModifyTable *plan, Index resultRelation,
 	scan->operation = plan->operation;
 	scan->resultRelation = resultRelation;
 	scan->fdw_exprs = statement.params;
+	direct = rf_make_plan_node(RfDirectPlan);
+	direct->sql = statement.sql;
+	direct->param_types = statement.param_types;
+	direct->retrieved = statement.retrieved;
+	direct->set_processed = plan->canSetTag;
 	if (((RfRelInfo *) scanned->fdw_private)->nodes != NIL)
-		keys = rf_prune_nodes((RfRelInfo *) scanned->fdw_private, &scan->fdw_exprs);
-	scan->fdw_private = list_make5(makeString(statement.sql), statement.param_types,
-								   statement.retrieved, makeBoolean(plan->canSetTag), keys);
-	/* no exchanges */
-	scan->fdw_private = lappend(lappend(lappend(scan->fdw_private, NIL), NIL), makeString(""));
+		direct->keys = rf_prune_nodes((RfRelInfo *) scanned->fdw_private, &scan->fdw_exprs);
+	direct->strategy = pstrdup("");
+	scan->fdw_private = list_make1(direct);
 	scan->scan.plan.targetlist = without_values(scan->scan.plan.targetlist,
 												outerPlan(plan) == (Plan *) scan);
 

@@ -30,6 +30,7 @@
 #include "fdw/deparse/deparse.h"
 
 #include "plan.h"
+#include "plan_private.h"
 
 /* NULL: its server has no nodes. */
 static const RfDistribution *
@@ -357,11 +358,11 @@ rf_assigns_key(PlannerInfo *root, Index rti, const RfDistribution *distribution)
 }
 
 /*
- * The statements that take a row from its node and put it on another node (RF_MODIFY_MOVE). They
- * run after all rows were found, so nobody can be given the nodes' version of the new row.
+ * The statements that take a row from its node and put it on another node. They run after
+ * all rows were found, so nobody can be given the nodes' version of the new row.
  */
-static List *
-move_sql(const RfRowWrite *write)
+static void
+move_sql(const RfRowWrite *write, RfModifyPlan *plan)
 {
 	RfRowWrite	insert = {write->rel, write->opts, write->rti, .key = write->key};
 	List	   *retrieved = NIL;
@@ -376,8 +377,8 @@ move_sql(const RfRowWrite *write)
 						   "RETURNING, AFTER triggers here, and check options of views."),
 				 errhint("Leave RETURNING out, or delete the rows and insert them again.")));
 	insert.target_attrs = rf_all_columns(write->rel);
-	return list_make2(makeString(delete_sql(&insert, &retrieved)),
-					  makeString(rf_insert_sql(&insert, false, &retrieved)));
+	plan->move_delete = delete_sql(&insert, &retrieved);
+	plan->move_insert = rf_insert_sql(&insert, false, &retrieved);
 }
 
 List *
@@ -388,12 +389,8 @@ rdmaPlanForeignModify(PlannerInfo *root, ModifyTable *plan, Index resultRelation
 	ForeignTable *table = GetForeignTable(rte->relid);
 	RfTableOptions opts;
 	RfRowWrite	write = {rel, &opts, resultRelation};
-	List	   *retrieved_attrs = NIL;
-	bool		do_nothing = false;
 	const RfDistribution *distribution = distribution_of(rel);
-	List	   *move = NIL;
-	char	   *sql = NULL;
-	char	   *copy_sql = NULL;
+	RfModifyPlan *result = rf_make_plan_node(RfModifyPlan);
 
 	rf_table_options(table, GetForeignServer(table->serverid), &opts);
 	write.key = row_key(rel, distribution);
@@ -403,7 +400,7 @@ rdmaPlanForeignModify(PlannerInfo *root, ModifyTable *plan, Index resultRelation
 	if (plan->returningLists)
 		write.returning = (List *) list_nth(plan->returningLists, subplan_index);
 	if (plan->onConflictAction == ONCONFLICT_NOTHING)
-		do_nothing = true;
+		result->do_nothing = true;
 	else if (plan->onConflictAction != ONCONFLICT_NONE)
 		elog(ERROR, "unexpected ON CONFLICT specification: %d", (int) plan->onConflictAction);
 
@@ -411,7 +408,7 @@ rdmaPlanForeignModify(PlannerInfo *root, ModifyTable *plan, Index resultRelation
 	{
 		case CMD_INSERT:
 			write.target_attrs = rf_all_columns(rel);
-			sql = rf_insert_sql(&write, do_nothing, &retrieved_attrs);
+			result->sql = rf_insert_sql(&write, result->do_nothing, &result->retrieved);
 			break;
 		case CMD_UPDATE:
 			/* a BEFORE trigger may change any column */
@@ -419,14 +416,14 @@ rdmaPlanForeignModify(PlannerInfo *root, ModifyTable *plan, Index resultRelation
 				write.target_attrs = rf_all_columns(rel);
 			else
 				write.target_attrs = updated_columns(root, resultRelation);
-			sql = update_sql(&write, &retrieved_attrs);
+			result->sql = update_sql(&write, &result->retrieved);
 			write.copy = true;
-			copy_sql = update_sql(&write, &retrieved_attrs);
+			result->copy_sql = update_sql(&write, &result->retrieved);
 			break;
 		case CMD_DELETE:
-			sql = delete_sql(&write, &retrieved_attrs);
+			result->sql = delete_sql(&write, &result->retrieved);
 			write.copy = true;
-			copy_sql = delete_sql(&write, &retrieved_attrs);
+			result->copy_sql = delete_sql(&write, &result->retrieved);
 			break;
 		default:
 			elog(ERROR, "unexpected operation: %d", (int) plan->operation);
@@ -434,16 +431,13 @@ rdmaPlanForeignModify(PlannerInfo *root, ModifyTable *plan, Index resultRelation
 	/* of values that a trigger assigns, execution finds out */
 	write.copy = false;
 	if (plan->operation == CMD_UPDATE && rf_assigns_key(root, resultRelation, distribution))
-		move = move_sql(&write);
+		move_sql(&write, result);
 	if (distribution == NULL || distribution->placement != RF_PLACED_EVERYWHERE)
-		copy_sql = NULL;
+		result->copy_sql = NULL;
 	table_close(rel, NoLock);
-
-	/* in the order of RfModifyPrivateIndex */
-	return lappend(lappend(list_make5(makeString(sql), write.target_attrs, retrieved_attrs,
-									  makeBoolean(do_nothing), move),
-						   write.key),
-				   copy_sql != NULL ? makeString(copy_sql) : NULL);
+	result->targets = write.target_attrs;
+	result->key = write.key;
+	return list_make1(result);
 }
 
 int

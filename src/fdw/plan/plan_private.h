@@ -13,6 +13,9 @@
 #include "nodes/plannodes.h"
 #include "nodes/value.h"
 
+#include "rdma_fdw/plan_node.h"
+
+#include "fdw/deparse/planned_exchange.h"
 #include "fdw/options/option.h"
 
 /*
@@ -310,20 +313,6 @@ rf_scan_strategy(ForeignScan *plan)
 	return strVal(list_nth(rf_scan_nodes(plan), RF_NODES_STRATEGY));
 }
 
-/* Replaces the scan's list in ForeignScan.fdw_private where data nodes write by themselves. */
-typedef enum RfDirectPrivateIndex
-{
-	RF_DIRECT_SQL,				/* String */
-	RF_DIRECT_PARAM_TYPES,		/* OidList */
-	RF_DIRECT_RETRIEVED,		/* IntList: attributes returned by RETURNING, in order */
-	RF_DIRECT_SET_PROCESSED,	/* Boolean: its rows are part of the statement's count */
-	RF_DIRECT_KEYS,				/* as RF_NODES_KEYS: fdw_exprs has the keys' values behind the
-								 * parameters */
-	RF_DIRECT_EXCHANGES,		/* as RF_NODES_EXCHANGES, of INSERT */
-	RF_DIRECT_FETCH,			/* as RF_SCAN_FETCH: for the buffers of these */
-	RF_DIRECT_STRATEGY			/* String: for EXPLAIN of INSERT over nodes; otherwise empty */
-} RfDirectPrivateIndex;
-
 /* ---------- key joins ---------- */
 
 #define RF_KEY_JOIN_NAME	"Key Join"
@@ -447,19 +436,45 @@ typedef enum RfLookupPrivateIndex
 	RF_LOOKUP_NPRIVATE
 } RfLookupPrivateIndex;
 
-/* ModifyTable's fdw_private: data that planning passes to execution */
-typedef enum RfModifyPrivateIndex
+/* ---------- writes ---------- */
+
+/* A table that ModifyTable writes row by row: the only member of its list of ModifyTable's fdwPrivLists */
+typedef struct RfModifyPlan
 {
-	RF_MODIFY_SQL,				/* String */
-	RF_MODIFY_TARGETS,			/* IntList: written attributes */
-	RF_MODIFY_RETRIEVED,		/* IntList: attributes returned by RETURNING, in order */
-	RF_MODIFY_DO_NOTHING,		/* Boolean: ON CONFLICT DO NOTHING */
-	RF_MODIFY_MOVE,				/* List of String: the DELETE and INSERT of rows that move to
-								 * another node; or NIL */
-	RF_MODIFY_KEY,				/* IntList: the columns that name a row beside its place */
-	RF_MODIFY_COPY_SQL,			/* String: the statement for the copies of a replicated table's row
-								 * on other nodes than the first; or NULL */
-	RF_MODIFY_NPRIVATE
-} RfModifyPrivateIndex;
+	ExtensibleNode node;
+	char	   *sql;
+	List	   *targets;		/* IntList: written attributes */
+	List	   *retrieved;		/* IntList: attributes returned by RETURNING, in order */
+	bool		do_nothing;		/* ON CONFLICT DO NOTHING */
+	char	   *move_delete;	/* the statements for rows that move to another node: there, */
+	char	   *move_insert;	/* and here; NULL: rows stay */
+	List	   *key;			/* IntList: the columns that name a row beside its place */
+	char	   *copy_sql;		/* for the copies of a replicated table's row on other nodes than the
+								 * first; or NULL */
+} RfModifyPlan;
+
+/* Data nodes write by themselves: takes the place of RfScanPlan. fdw_exprs: the parameters' values. */
+typedef struct RfDirectPlan
+{
+	ExtensibleNode node;
+	char	   *sql;
+	List	   *param_types;	/* OidList */
+	List	   *retrieved;		/* IntList: attributes returned by RETURNING, in order */
+	bool		set_processed;	/* its rows are part of the statement's count */
+	List	   *keys;			/* OidList, as RfNodesPlan.keys: fdw_exprs has the keys' values
+								 * behind the parameters'; NIL: all nodes write */
+	List	   *exchanges;		/* of INSERT: RfPlannedExchanges */
+	RfFetchOptions fetch;		/* for the buffers of these */
+	char	   *strategy;		/* for EXPLAIN of INSERT over nodes; otherwise empty */
+} RfDirectPlan;
+
+static inline RfDirectPlan *
+rf_direct_plan(ForeignScan *plan)
+{
+	return rf_plan_node_of(RfDirectPlan, plan->fdw_private);
+}
+
+/* Makes these structures known to PostgreSQL, see plan_node.h. */
+extern void rf_plan_private_register(void);
 
 #endif

@@ -1,8 +1,8 @@
 /*
  * plan_node.h
- * 		Structures that planning passes to execution, with named fields. A table of the fields is all
- * 		that PostgreSQL needs to copy, compare, print and read them: plans are cached, and parallel
- * 		workers get them as text.
+ * 		Structures that planning passes to execution, with named fields. A table of the fields
+ * 		is all that PostgreSQL needs to copy, compare, print and read them: plans are cached,
+ * 		and parallel workers get them as text.
  */
 #ifndef RF_PLAN_NODE_H
 #define RF_PLAN_NODE_H
@@ -29,7 +29,9 @@ typedef struct RfField
 	Size		offset;
 } RfField;
 
-/* A type of node. The structure begins with an ExtensibleNode; all further fields are in the table. */
+/*
+ * A type of node. The structure begins with an ExtensibleNode; all further fields are in the table.
+ */
 typedef struct RfPlanNode
 {
 	ExtensibleNodeMethods methods;	/* first: the callbacks get to the fields through it */

@@ -40,6 +40,7 @@
 #include "rdma_fdw/batch.h"
 #include "rdma_fdw/exchange.h"
 #include "rdma_fdw/group.h"
+#include "rdma_fdw/plan_node.h"
 #include "rdma_fdw/reassemble.h"
 
 #define EXCHANGE_MAX	64		/* of one statement */
@@ -81,6 +82,25 @@ extern RfRoute *rf_exchange_spec_route(const ExchangeSpec *spec, TupleDesc desc)
 
 /* For EXPLAIN. */
 extern const char *rf_exchange_describe(const ExchangeSpec *spec);
+
+/*
+ * A plan node of an exchange, which is a custom scan: the only member of its custom_private. Made by
+ * node_plan.c.
+ */
+typedef struct ExchangePlan
+{
+	ExtensibleNode node;
+	Oid			function;		/* that was called: whoever runs the plan needs the right */
+	char	   *spec;			/* see rf_exchange_spec_parse() */
+	char	   *query;			/* empty: this node sends no rows */
+	bool		unsafe;			/* the statement around it must not run in parallel mode */
+} ExchangePlan;
+
+static inline ExchangePlan *
+rf_exchange_plan_of(const Plan *plan)
+{
+	return rf_plan_node_of(ExchangePlan, castNode(CustomScan, plan)->custom_private);
+}
 
 /* ---------- the set ---------- */
 

@@ -268,7 +268,7 @@ static void
 begin_exchange(CustomScanState *node, EState *estate, int eflags)
 {
 	ExchangeState *state = (ExchangeState *) node;
-	List	   *private = castNode(CustomScan, node->ss.ps.plan)->custom_private;
+	ExchangePlan *plan = rf_exchange_plan_of(node->ss.ps.plan);
 	TupleDesc	desc = CreateTupleDescCopy(node->ss.ss_ScanTupleSlot->tts_tupleDescriptor);
 
 	/* Values come from the query with their modifiers already applied. */
@@ -277,10 +277,10 @@ begin_exchange(CustomScanState *node, EState *estate, int eflags)
 		TupleDescAttr(desc, i)->atttypmod = -1;
 		state->by_reference |= !TupleDescAttr(desc, i)->attbyval;
 	}
-	check_rights(linitial_oid(linitial(private)));
+	check_rights(plan->function);
 	state->owner = CurrentResourceOwner;
-	state->spec = rf_exchange_spec_parse(strVal(lsecond(private)));
-	state->query_text = strVal(lthird(private));
+	state->spec = rf_exchange_spec_parse(plan->spec);
+	state->query_text = plan->query;
 	if (state->spec->reader > 0 || (IsParallelWorker() && node->ss.ps.plan->parallel_aware))
 	{
 		/* another plan node, or process, takes part in the exchange; see node_share.c */
@@ -301,7 +301,7 @@ begin_exchange(CustomScanState *node, EState *estate, int eflags)
 	if (state->member == NULL)
 		return;
 
-	state->set->serial |= boolVal(lfourth(private));
+	state->set->serial |= plan->unsafe;
 	state->keep = (eflags & (EXEC_FLAG_REWIND | EXEC_FLAG_BACKWARD | EXEC_FLAG_MARK)) != 0;
 	state->stored = ExecInitExtraTupleSlot(estate, desc, &TTSOpsMinimalTuple);
 	state->arriving = ExecInitExtraTupleSlot(estate, desc, &TTSOpsVirtual);

@@ -254,6 +254,7 @@ static CustomScan *
 make_exchange(RangeTblEntry *rte, Index relid, char *text, char *query, bool unsafe)
 {
 	CustomScan *scan = makeNode(CustomScan);
+	ExchangePlan *plan = rf_make_plan_node(ExchangePlan);
 	RangeTblFunction *function = linitial_node(RangeTblFunction, rte->functions);
 
 	scan->methods = &scan_methods;
@@ -266,9 +267,11 @@ make_exchange(RangeTblEntry *rte, Index relid, char *text, char *query, bool uns
 																		   list_nth_int(function->funccoltypmods, i),
 																		   list_nth_oid(function->funccolcollations, i), 0),
 														  i + 1, NULL, false));
-	scan->custom_private = list_make4(
-									  list_make1_oid(castNode(FuncExpr, function->funcexpr)->funcid), makeString(text),
-									  makeString(query), makeBoolean(unsafe));
+	plan->function = castNode(FuncExpr, function->funcexpr)->funcid;
+	plan->spec = text;
+	plan->query = query;
+	plan->unsafe = unsafe;
+	scan->custom_private = list_make1(plan);
 	return scan;
 }
 
@@ -347,8 +350,7 @@ find_planned(Plan *plan, MissingContext *context)
 		case T_CustomScan:
 			if (((CustomScan *) plan)->methods == &scan_methods)
 			{
-				ExchangeSpec *spec = rf_exchange_spec_parse(
-															strVal(lsecond(((CustomScan *) plan)->custom_private)));
+				ExchangeSpec *spec = rf_exchange_spec_parse(rf_exchange_plan_of(plan)->spec);
 
 				if (spec->reader == 0)
 					context->planned = bms_add_member(context->planned, spec->number);
@@ -483,10 +485,20 @@ rf_exchange_finish(QueryDesc *query)
 	}
 }
 
+static const RfField plan_fields[] = {
+	RF_FIELD(ExchangePlan, function, OID),
+	RF_FIELD(ExchangePlan, spec, STRING),
+	RF_FIELD(ExchangePlan, query, STRING),
+	RF_FIELD(ExchangePlan, unsafe, BOOL),
+};
+
+static const RfPlanNode plan_node = RF_PLAN_NODE(ExchangePlan, plan_fields);
+
 void
 rf_exchange_register(void)
 {
 	RegisterCustomScanMethods(&scan_methods);
+	rf_plan_nodes_register(&plan_node, 1);
 	rf_workers_register();
 	rf_stream_acquire = rf_exchange_acquire;
 }

@@ -228,7 +228,7 @@ shape_of(const ExchangeState *state, int workers)
 static const char *
 spec_of(const ExchangeState *state)
 {
-	return strVal(lsecond(castNode(CustomScan, state->css.ss.ps.plan)->custom_private));
+	return rf_exchange_plan_of(state->css.ss.ps.plan)->spec;
 }
 
 /* Where its parts are. */

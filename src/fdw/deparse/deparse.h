@@ -86,12 +86,12 @@ extern void rf_discount_subselects(QualCost *cost, Node *expr);
 typedef struct RfRemoteQuery
 {
 	char	   *sql;
-	List	   *retrieved_attrs;	/* IntList, see RF_SCAN_ATTRS */
+	List	   *retrieved_attrs;	/* IntList, see RfScanPlan.attrs */
 	List	   *params;			/* expressions behind $1, $2, ... */
 	List	   *param_types;	/* OidList */
 	List	   *exchanges;		/* RfPlannedExchanges */
-	List	   *node_sql;		/* RF_NODES_SQL */
-	char	   *send_sql;		/* RF_COMPUTE_SEND_SQL, RF_COMPUTE_JOIN_SQL; or NULL */
+	List	   *node_sql;		/* as RfNodesPlan.node_sql */
+	char	   *send_sql;		/* as in RfComputePlan; or NULL */
 	char	   *join_sql;
 } RfRemoteQuery;
 

@@ -96,7 +96,7 @@ extern void rf_append_statement(StringInfo buf, BuildContext *cxt, RfRelInfo *in
 								List *conditions, List *pathkeys, bool limit);
 
 /*
- * The columns of a relation's statement, as expressions; fills retrieved_attrs (RF_SCAN_ATTRS), in
+ * The columns of a relation's statement, as expressions; fills retrieved_attrs (RfScanPlan.attrs), in
  * the same order.
  */
 extern List *rf_statement_columns(PlannerInfo *root, RelOptInfo *rel, List **retrieved_attrs);
@@ -133,7 +133,7 @@ rf_whole_context(BuildContext *cxt)
 /* exchange_text.c: adds the moved rows to the tables of the statement */
 extern void rf_add_exchange(BuildContext *cxt, RfRelInfo *move);
 
-/* The statements of nodes that have only one of the roles in it, see RfScanComputeIndex. */
+/* The statements of nodes that have only one of the roles in it, see RfComputePlan. */
 extern char *rf_sending_statement(List *leaving);
 extern char *rf_computing_statement(const char *sql, List *leaving);
 

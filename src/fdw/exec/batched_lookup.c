@@ -337,8 +337,7 @@ begin_lookup(CustomScanState *css, EState *estate, int eflags)
 {
 	RfLookup   *lookup = (RfLookup *) css;
 	CustomScan *plan = (CustomScan *) css->ss.ps.plan;
-	List	   *sort = list_nth(plan->custom_private, RF_LOOKUP_SORT);
-	List	   *node = list_nth(plan->custom_private, RF_LOOKUP_NODE);
+	RfLookupPlan *ours = rf_plan_node_of(RfLookupPlan, plan->custom_private);
 	List	   *keys = NIL;
 	TupleDesc	below;
 	TupleDesc	desc;
@@ -348,11 +347,12 @@ begin_lookup(CustomScanState *css, EState *estate, int eflags)
 	if (eflags & EXEC_FLAG_EXPLAIN_ONLY)
 		return;
 	lookup->scan = (ForeignScanState *) outerPlanState(css);
-	lookup->number = linitial_int(linitial(plan->custom_private));
-	lookup->column_count = lsecond_int(linitial(plan->custom_private));
+	lookup->number = ours->number;
+	lookup->column_count = ours->columns;
 	lookup->params = ExecInitExprList(plan->custom_exprs, &css->ss.ps);
 	/* behind the parameters' values it gets their places */
-	lookup->param_count = list_length(rf_scan_param_types((ForeignScan *) outerPlan(plan))) - 1;
+	lookup->param_count =
+		list_length(rf_scan_plan((ForeignScan *) outerPlan(plan))->param_types) - 1;
 	lookup->types = palloc_array(ValueType, lookup->param_count);
 	for (int i = 0; i < lookup->param_count; i++)
 	{
@@ -362,22 +362,22 @@ begin_lookup(CustomScanState *css, EState *estate, int eflags)
 		get_typlenbyvalalign(type->type, &type->length, &type->by_value, &type->align);
 	}
 	lookup->part_count = ((RfScanState *) lookup->scan->fdw_state)->part_count;
-	foreach(lc, node == NIL ? NIL : (List *) linitial(node))
+	foreach(lc, ours->prune)
 		keys = lappend(keys, list_nth(lookup->params, lfirst_int(lc)));
-	if (node != NIL)
-		lookup->single = rf_single_node_create(keys, lsecond(node), linitial_oid(lthird(node)));
-	lookup->sort_count = list_length(sort);
+	if (ours->prune != NIL)
+		lookup->single = rf_single_node_create(keys, ours->keys, ours->server);
+	lookup->sort_count = list_length(ours->sort);
 	lookup->sort = palloc0_array(SortSupportData, Max(lookup->sort_count, 1));
-	foreach(lc, sort)
+	foreach(lc, ours->sort)
 	{
 		SortSupport support = &lookup->sort[foreach_current_index(lc)];
-		List	   *key = (List *) lfirst(lc);
+		RfMergeKey *key = lfirst(lc);
 
 		support->ssup_cxt = estate->es_query_cxt;
-		support->ssup_nulls_first = lsecond_int(linitial(key)) != 0;
-		support->ssup_collation = lsecond_oid(lsecond(key));
+		support->ssup_nulls_first = key->nulls_first;
+		support->ssup_collation = key->collation;
 		support->ssup_attno = lookup->column_count + foreach_current_index(lc) + 1;
-		PrepareSortSupportFromOrderingOp(linitial_oid(lsecond(key)), support);
+		PrepareSortSupportFromOrderingOp(key->operator, support);
 	}
 
 	below = ExecGetResultType(outerPlanState(css));
@@ -743,7 +743,8 @@ explain_lookup(CustomScanState *css, List *ancestors, ExplainState *es)
 {
 	RfLookup   *lookup = (RfLookup *) css;
 
-	if (list_nth(((CustomScan *) css->ss.ps.plan)->custom_private, RF_LOOKUP_NODE) != NIL)
+	if (rf_plan_node_of(RfLookupPlan,
+						((CustomScan *) css->ss.ps.plan)->custom_private)->prune != NIL)
 		ExplainPropertyText("Each Value", "to one of the nodes", es);
 	if (!es->analyze)
 		return;

@@ -47,7 +47,7 @@ windows_as_calls(Node *node, void *context)
 void
 rf_explain_prepare(ForeignScan *scan)
 {
-	if (rf_scan_is_set_operation(scan))
+	if (rf_scan_plan(scan)->set_operation)
 	{
 		ListCell   *lc;
 
@@ -90,26 +90,25 @@ void
 rdmaExplainForeignScan(ForeignScanState *node, ExplainState *es)
 {
 	RfScanState *state = (RfScanState *) node->fdw_state;
-	const char *description = rf_scan_description((ForeignScan *) node->ss.ps.plan);
+	RfScanPlan *plan = rf_scan_plan((ForeignScan *) node->ss.ps.plan);
 	ListCell   *lc;
 
 	/* core prints the table of a plain scan */
-	if (description[0] != '\0')
-		ExplainPropertyText("Relations", description, es);
-	if (rf_scan_nodes((ForeignScan *) node->ss.ps.plan) != NIL)
+	if (plan->description[0] != '\0')
+		ExplainPropertyText("Relations", plan->description, es);
+	if (plan->nodes != NULL)
 		rf_explain_nodes_plan(node, es);
-	foreach(lc, es->verbose ? rf_scan_joined_here((ForeignScan *) node->ss.ps.plan) : NIL)
+	foreach(lc, es->verbose ? plan->joined_here : NIL)
 		ExplainPropertyText("Joined Here", strVal(lfirst(lc)), es);
-	if (rf_scan_late_lock((ForeignScan *) node->ss.ps.plan)[0] != '\0')
-		ExplainPropertyText("Rows Returned Are Locked",
-							rf_scan_late_lock((ForeignScan *) node->ss.ps.plan), es);
+	if (plan->late_lock[0] != '\0')
+		ExplainPropertyText("Rows Returned Are Locked", plan->late_lock, es);
 	if (es->verbose && !rf_explain_nodes_sql(node, es))
-		ExplainPropertyText("Remote SQL", rf_scan_sql((ForeignScan *) node->ss.ps.plan), es);
-	if (es->analyze && state != NULL && rf_scan_nodes((ForeignScan *) node->ss.ps.plan) != NIL)
+		ExplainPropertyText("Remote SQL", plan->sql, es);
+	if (es->analyze && state != NULL && plan->nodes != NULL)
 		rf_explain_nodes_counters(state, es);
 	if (es->verbose && es->analyze && state != NULL)
 		explain_counters(state, es);
-	if (rf_scan_nodes((ForeignScan *) node->ss.ps.plan) != NIL)
+	if (plan->nodes != NULL)
 		rf_explain_nodes_plans(node, es);
 }
 

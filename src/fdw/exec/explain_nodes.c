@@ -18,8 +18,7 @@
 static char *
 place_name(ForeignScan *plan, int place)
 {
-	return GetForeignServer(list_nth_oid(rf_scan_nodes_member(plan, RF_NODES_SERVERS), place))
-		->servername;
+	return GetForeignServer(list_nth_oid(rf_scan_plan(plan)->nodes->servers, place))->servername;
 }
 
 static char *
@@ -31,7 +30,7 @@ part_name(RfScanPart *part)
 static char *
 node_name(ForeignScan *plan, int part)
 {
-	return place_name(plan, list_nth_int(rf_scan_nodes_member(plan, RF_NODES_PLACES), part));
+	return place_name(plan, list_nth_int(rf_scan_plan(plan)->nodes->places, part));
 }
 
 /*
@@ -41,8 +40,10 @@ static void
 explain_on_node(ForeignScanState *node, int part, ExplainState *es)
 {
 	ForeignScan *plan = (ForeignScan *) node->ss.ps.plan;
-	int			place = list_nth_int(rf_scan_nodes_member(plan, RF_NODES_PLACES), part);
-	Oid			serverid = list_nth_oid(rf_scan_nodes_member(plan, RF_NODES_SERVERS), place);
+	RfNodesPlan *nodes = rf_scan_plan(plan)->nodes;
+	List	   *types = rf_scan_plan(plan)->param_types;
+	int			place = list_nth_int(nodes->places, part);
+	Oid			serverid = list_nth_oid(nodes->servers, place);
 	UserMapping *user = NULL;
 	RfSession  *session = rf_session_get_any(
 											 0, rf_scan_userid(plan),
@@ -60,10 +61,10 @@ explain_on_node(ForeignScanState *node, int part, ExplainState *es)
 
 	initStringInfo(&sql);
 	appendStringInfo(&sql, "PREPARE %s", name);
-	foreach(lc, rf_scan_param_types(plan))
+	foreach(lc, types)
 		appendStringInfo(&sql, "%s%s", foreach_current_index(lc) == 0 ? "(" : ", ",
 						 format_type_extended(lfirst_oid(lc), -1, flags));
-	appendStringInfo(&sql, "%s AS %s", rf_scan_param_types(plan) == NIL ? "" : ")",
+	appendStringInfo(&sql, "%s AS %s", types == NIL ? "" : ")",
 					 rf_scan_place_sql(plan, place, &sends_only));
 	PQclear(rf_session_query(session, sql.data));
 
@@ -71,9 +72,9 @@ explain_on_node(ForeignScanState *node, int part, ExplainState *es)
 	PQclear(rf_session_query(session, "SET LOCAL plan_cache_mode = force_generic_plan"));
 	appendStringInfo(&sql, "EXPLAIN (COSTS %s, VERBOSE %s) EXECUTE %s",
 					 es->costs ? "on" : "off", es->verbose ? "on" : "off", name);
-	foreach(lc, rf_scan_param_types(plan))
+	foreach(lc, types)
 		appendStringInfoString(&sql, foreach_current_index(lc) == 0 ? "(NULL" : ", NULL");
-	if (rf_scan_param_types(plan) != NIL)
+	if (types != NIL)
 		appendStringInfoChar(&sql, ')');
 	result = rf_session_ask(session, sql.data, 1, 1, PG_INT32_MAX);
 	for (int i = 0; i < PQntuples(result); i++)
@@ -144,9 +145,9 @@ void
 rf_explain_nodes_plan(ForeignScanState *node, ExplainState *es)
 {
 	ForeignScan *plan = (ForeignScan *) node->ss.ps.plan;
-	List	   *compute = rf_scan_nodes_member(plan, RF_NODES_COMPUTE);
-	int			count = compute != NIL ? intVal(list_nth(compute, RF_COMPUTE_HOLDERS)) :
-		list_length(rf_scan_nodes_member(plan, RF_NODES_PLACES));
+	RfNodesPlan *nodes = rf_scan_plan(plan)->nodes;
+	RfComputePlan *compute = nodes->compute;
+	int			count = compute != NULL ? compute->holders : list_length(nodes->places);
 	List	   *names = NIL;
 	ListCell   *lc;
 
@@ -155,19 +156,19 @@ rf_explain_nodes_plan(ForeignScanState *node, ExplainState *es)
 	for (int i = 0; i < count && rf_scan_any(plan) == NIL; i++)
 		names = lappend(names, node_name(plan, i));
 	ExplainPropertyList(rf_scan_any(plan) != NIL ? "Any of Nodes" :
-						rf_scan_nodes_member(plan, RF_NODES_PRUNE) != NIL ? "One of Nodes" :
+						nodes->prune != NIL ? "One of Nodes" :
 						"Nodes",
 						names, es);
-	if (compute != NIL)
+	if (compute != NULL)
 	{
 		names = NIL;
-		foreach(lc, (List *) list_nth(compute, RF_COMPUTE_PLACES))
+		foreach(lc, compute->places)
 			names = lappend(names, place_name(plan, lfirst_int(lc)));
 		ExplainPropertyList("Compute Nodes", names, es);
 	}
-	if (rf_scan_strategy(plan)[0] != '\0')
-		ExplainPropertyText("Strategy", rf_scan_strategy(plan), es);
-	rf_explain_exchanges(rf_scan_nodes_member(plan, RF_NODES_EXCHANGES), es);
+	if (nodes->strategy[0] != '\0')
+		ExplainPropertyText("Strategy", nodes->strategy, es);
+	rf_explain_exchanges(nodes->exchanges, es);
 }
 
 /* Statements that name partitions, one for each node; false: all nodes run the same one. */
@@ -175,13 +176,16 @@ bool
 rf_explain_nodes_sql(ForeignScanState *node, ExplainState *es)
 {
 	ForeignScan *plan = (ForeignScan *) node->ss.ps.plan;
-	int			count = rf_scan_nodes(plan) == NIL ? 0 :
-		list_length(rf_scan_nodes_member(plan, RF_NODES_SQL));
+	RfNodesPlan *nodes = rf_scan_plan(plan)->nodes;
+	ListCell   *lc;
 
-	for (int i = 0; i < count; i++)
-		ExplainPropertyText(psprintf("Remote SQL on %s", place_name(plan, i)),
-							strVal(list_nth(rf_scan_nodes_member(plan, RF_NODES_SQL), i)), es);
-	return count > 0;
+	if (nodes == NULL || nodes->node_sql == NIL)
+		return false;
+	foreach(lc, nodes->node_sql)
+		ExplainPropertyText(psprintf("Remote SQL on %s",
+									 place_name(plan, foreach_current_index(lc))),
+							strVal(lfirst(lc)), es);
+	return true;
 }
 
 /*
@@ -340,7 +344,7 @@ void
 rf_explain_nodes_plans(ForeignScanState *node, ExplainState *es)
 {
 	ForeignScan *plan = (ForeignScan *) node->ss.ps.plan;
-	int			count = list_length(rf_scan_nodes_member(plan, RF_NODES_PLACES));
+	int			count = list_length(rf_scan_plan(plan)->nodes->places);
 
 	if (!rf_explain_nodes)
 		return;

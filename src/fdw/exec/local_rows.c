@@ -37,7 +37,7 @@ typedef struct LocalRowsState
 
 	MemoryContext values;		/* of the rows */
 	int			column_count;
-	List	   *columns;		/* IntLists: input and its column */
+	RfLocalRowsPlan *plan;
 	ArrayBuildState **arrays;	/* of each */
 
 	bool		read;			/* the rows are in the arrays, or there are too many */
@@ -73,8 +73,8 @@ begin_local_rows(CustomScanState *css, EState *estate, int eflags)
 	local->scan = (ForeignScanState *) scan;
 	local->instead = ExecInitNode(lsecond(plan->custom_plans), estate, eflags);
 	css->custom_ps = lappend(css->custom_ps, local->instead);
-	local->columns = plan->custom_private;
-	local->column_count = list_length(local->columns);
+	local->plan = rf_plan_node_of(RfLocalRowsPlan, plan->custom_private);
+	local->column_count = list_length(local->plan->columns);
 	local->arrays = palloc0_array(ArrayBuildState *, local->column_count);
 	local->values = AllocSetContextCreate(estate->es_query_cxt, "rdma_fdw local rows",
 										  ALLOCSET_DEFAULT_SIZES);
@@ -137,32 +137,26 @@ rescan_local_rows(CustomScanState *css)
 static void
 start_arrays(LocalRowsState *local)
 {
-	ListCell   *lc;
-
 	MemoryContextReset(local->values);
-	foreach(lc, local->columns)
+	for (int i = 0; i < local->column_count; i++)
 	{
-		List	   *column = (List *) lfirst(lc);
-		TupleDesc	desc = ExecGetResultType(local->inputs[linitial_int(column)]);
+		TupleDesc	desc = ExecGetResultType(local->inputs[list_nth_int(local->plan->inputs, i)]);
+		Oid			type = TupleDescAttr(desc, list_nth_int(local->plan->columns, i))->atttypid;
 
-		local->arrays[foreach_current_index(lc)] = initArrayResult(
-																   TupleDescAttr(desc, lsecond_int(column))->atttypid, local->values, false);
+		local->arrays[i] = initArrayResult(type, local->values, false);
 	}
 }
 
 static void
 add_row(LocalRowsState *local, int input, TupleTableSlot *slot)
 {
-	ListCell   *lc;
-
 	slot_getallattrs(slot);
-	foreach(lc, local->columns)
+	for (int i = 0; i < local->column_count; i++)
 	{
-		List	   *column = (List *) lfirst(lc);
-		int			attno = lsecond_int(column);
-		ArrayBuildState *array = local->arrays[foreach_current_index(lc)];
+		int			attno = list_nth_int(local->plan->columns, i);
+		ArrayBuildState *array = local->arrays[i];
 
-		if (linitial_int(column) == input)
+		if (list_nth_int(local->plan->inputs, i) == input)
 			accumArrayResult(array, slot->tts_values[attno], slot->tts_isnull[attno],
 							 array->element_type, local->values);
 	}

@@ -89,7 +89,8 @@ set_up(EState *estate, ExecRowMark *erm)
 	rf_table_options(table, GetForeignServer(table->serverid), &opts);
 	locks->relation = quote_literal_cstr(rf_remote_relation_name(&opts));
 	locks->sql = row_sql(erm->relation, &opts,
-						 rf_scan_late_lock((ForeignScan *) locks->scan->scan->ss.ps.plan), &attrs);
+						 rf_scan_plan((ForeignScan *) locks->scan->scan->ss.ps.plan)->late_lock,
+						 &attrs);
 	locks->reader = rf_result_reader_create(RelationGetDescr(erm->relation),
 											RelationGetRelationName(erm->relation), attrs);
 	locks->commands = palloc0_array(RfCommand *, locks->scan->part_count);

@@ -48,7 +48,7 @@ begin_lookahead(CustomScanState *css, EState *estate, int eflags)
 
 	outerPlanState(css) = ExecInitNode(outerPlan(plan), estate, eflags);
 	state->rows = palloc_array(MinimalTuple, MOST_ROWS);
-	state->params = linitial(plan->custom_private);
+	state->params = rf_plan_node_of(RfLookaheadPlan, plan->custom_private)->params;
 	state->saved = palloc_array(ParamExecData, list_length(state->params));
 	state->values = ExecInitExprList(plan->custom_exprs, &css->ss.ps);
 	state->memory = AllocSetContextCreate(estate->es_query_cxt, "rdma_fdw rows read ahead",
@@ -96,7 +96,7 @@ find_lookups(LookaheadState *state)
 	MemoryContext caller = MemoryContextSwitchTo(state->css.ss.ps.state->es_query_cxt);
 	ListCell   *lc;
 
-	foreach(lc, (List *) lsecond(plan->custom_private))
+	foreach(lc, rf_plan_node_of(RfLookaheadPlan, plan->custom_private)->lookups)
 	{
 		RfLookup   *lookup = rf_lookup_find(state->css.ss.ps.state, lfirst_int(lc));
 

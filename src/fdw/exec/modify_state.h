@@ -114,13 +114,14 @@ extern void rf_modify_lock_first(Relation rel, RfCommand *command, bool delete);
 extern void rf_modify_ambiguous(Relation rel, int rows) __attribute__((noreturn));
 
 /*
- * Rows of which an UPDATE assigns the distribution key. rf_row_moves_create: the
- * statements are those of RfModifyPlan, place_types are the types of what says which row it is, in the current memory
- * context. rf_row_moves_add: keeps the new row of what state->values name on node `from` and shall
- * be on node `to`. rf_row_moves_finish: writes them, and returns how many were still there; *rows:
- * how many were added. rf_row_moves_end: frees what is not freed with the memory context.
+ * Rows of which an UPDATE assigns the distribution key. rf_row_moves_create: the statements are
+ * those of RfModifyPlan, place_types are the types of what says which row it is, in the current
+ * memory context. rf_row_moves_add: keeps the new row of what state->values name on node `from` and
+ * shall be on node `to`. rf_row_moves_finish: writes them, and returns how many were still there;
+ * *rows: how many were added. rf_row_moves_end: frees what is not freed with the memory context.
  */
-extern RfRowMoves *rf_row_moves_create(Relation rel, const char *delete_sql, const char *insert_sql, List *place_types);
+extern RfRowMoves *rf_row_moves_create(Relation rel, const char *delete_sql,
+									   const char *insert_sql, List *place_types);
 extern void rf_row_moves_add(ModifyState *state, int from, int to, TupleTableSlot *row);
 extern uint64 rf_row_moves_finish(ModifyState *state, uint64 *rows);
 extern void rf_row_moves_end(RfRowMoves *moves);

@@ -43,7 +43,7 @@ scan_error_context(void *arg, int i)
 {
 	RfScanState *state = arg;
 	ForeignScan *plan = (ForeignScan *) state->scan->ss.ps.plan;
-	int			attno = list_nth_int(rf_scan_attrs(plan), i);
+	int			attno = list_nth_int(rf_scan_plan(plan)->attrs, i);
 	Var		   *var = NULL;
 	RangeTblEntry *rte;
 	Index		relid = plan->scan.scanrelid;
@@ -104,7 +104,7 @@ create_decoder(RfScanState *state, ForeignScan *plan, TupleDesc desc)
 	ListCell   *lc;
 
 	rf_decoder_set_context(decoder, scan_error_context, state);
-	foreach(lc, rf_scan_states(plan))
+	foreach(lc, rf_scan_plan(plan)->states)
 	{
 		if (OidIsValid(lfirst_oid(lc)))
 			rf_decoder_expect_state(decoder, foreach_current_index(lc), lfirst_oid(lc));
@@ -140,6 +140,7 @@ rdmaBeginForeignScan(ForeignScanState *node, int eflags)
 	ForeignScan *plan = (ForeignScan *) node->ss.ps.plan;
 	EState	   *estate = node->ss.ps.state;
 	TupleDesc	desc = node->ss.ss_ScanTupleSlot->tts_tupleDescriptor;
+	RfScanPlan *ours = rf_scan_plan(plan);
 	RfScanState *state;
 
 	rf_explain_prepare(plan);
@@ -153,10 +154,10 @@ rdmaBeginForeignScan(ForeignScanState *node, int eflags)
 	state->scan = node;
 	state->estate = estate;
 	state->userid = rf_scan_userid(plan);
-	state->relation = rf_scan_relation(plan);
-	state->expected_rows = rf_scan_expected_rows(plan);
-	state->fetch = rf_scan_fetch_options(plan);
-	state->all_sql = rf_scan_all_sql(plan);
+	state->relation = ours->relation;
+	state->expected_rows = ours->rows;
+	state->fetch = ours->fetch;
+	state->all_sql = ours->all_sql;
 	if (state->fetch.receive_buffers < 0)
 		state->fetch.receive_buffers = rf_receive_buffers;
 	if (state->fetch.receive_buffer_size < 0)
@@ -166,7 +167,7 @@ rdmaBeginForeignScan(ForeignScanState *node, int eflags)
 	state->fetch.receive_buffer_size = TYPEALIGN(4096, state->fetch.receive_buffer_size);
 
 	desc = with_row_types(desc, plan, estate);
-	set_up_columns(state, desc, rf_scan_attrs(plan));
+	set_up_columns(state, desc, ours->attrs);
 	set_up_params(state, node, plan);
 	if (state->has_ctid)
 		desc = with_place(desc);
@@ -175,7 +176,7 @@ rdmaBeginForeignScan(ForeignScanState *node, int eflags)
 	state->has_system_columns = uses_system_columns(plan);
 	state->plain_slot = TTS_IS_HEAPTUPLE(node->ss.ss_ScanTupleSlot) && !state->has_ctid &&
 		!state->has_system_columns;
-	if (rf_scan_nodes(plan) != NIL)
+	if (ours->nodes != NULL)
 		rf_scan_nodes_begin(state, plan, desc);
 	else
 	{
@@ -184,7 +185,7 @@ rdmaBeginForeignScan(ForeignScanState *node, int eflags)
 		state->parts->scan = state;
 		state->reader_count = 1;
 		state->parts->serverid = plan->fs_server;
-		state->parts->sql = rf_scan_sql(plan);
+		state->parts->sql = ours->sql;
 	}
 	for (int i = 0; i < state->part_count; i++)
 		state->parts[i].decoder = i > 0 && state->merge ? create_decoder(state, plan, desc) :
@@ -317,7 +318,7 @@ set_up_columns(RfScanState *state, TupleDesc desc, List *attrs)
 static void
 set_up_params(RfScanState *state, ForeignScanState *node, ForeignScan *plan)
 {
-	List	   *types = rf_scan_param_types(plan);
+	List	   *types = rf_scan_plan(plan)->param_types;
 	ListCell   *lc;
 	int			i = 0;
 

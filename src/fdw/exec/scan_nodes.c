@@ -37,63 +37,61 @@ static int	compare_rows(Datum a, Datum b, void *arg);
 const char *
 rf_scan_place_sql(ForeignScan *plan, int place, bool *sends_only)
 {
-	List	   *compute = rf_scan_nodes_member(plan, RF_NODES_COMPUTE);
+	RfScanPlan *scan = rf_scan_plan(plan);
+	RfComputePlan *compute = scan->nodes->compute;
 
 	*sends_only = false;
-	if (rf_scan_nodes_member(plan, RF_NODES_SQL) != NIL)
-		return strVal(list_nth(rf_scan_nodes_member(plan, RF_NODES_SQL), place));
-	if (compute == NIL)
-		return rf_scan_sql(plan);
-	if (!list_member_int(list_nth(compute, RF_COMPUTE_PLACES), place))
+	if (scan->nodes->node_sql != NIL)
+		return strVal(list_nth(scan->nodes->node_sql, place));
+	if (compute == NULL)
+		return scan->sql;
+	if (!list_member_int(compute->places, place))
 	{
 		*sends_only = true;
-		return strVal(list_nth(compute, RF_COMPUTE_SEND_SQL));
+		return compute->send_sql;
 	}
-	return place < intVal(list_nth(compute, RF_COMPUTE_HOLDERS)) ? rf_scan_sql(plan) :
-		strVal(list_nth(compute, RF_COMPUTE_JOIN_SQL));
+	return place < compute->holders ? scan->sql : compute->join_sql;
 }
 
 void
 rf_scan_nodes_begin(RfScanState *state, ForeignScan *plan, TupleDesc desc)
 {
-	List	   *servers = rf_scan_nodes_member(plan, RF_NODES_SERVERS);
-	List	   *places = rf_scan_nodes_member(plan, RF_NODES_PLACES);
-	List	   *keys = rf_scan_nodes_member(plan, RF_NODES_MERGE);
+	RfNodesPlan *nodes = rf_scan_plan(plan)->nodes;
 	ListCell   *lc;
 
-	state->part_count = list_length(places);
+	state->part_count = list_length(nodes->places);
 	state->parts = palloc0(sizeof(RfScanPart) * state->part_count);
-	state->exchanges = rf_scan_nodes_member(plan, RF_NODES_EXCHANGES);
-	state->prune = rf_scan_nodes_member(plan, RF_NODES_PRUNE);
-	state->prune_keys = rf_scan_nodes_member(plan, RF_NODES_KEYS);
-	foreach(lc, places)
+	state->exchanges = nodes->exchanges;
+	state->prune = nodes->prune;
+	state->prune_keys = nodes->keys;
+	foreach(lc, nodes->places)
 	{
 		RfScanPart *part = &state->parts[foreach_current_index(lc)];
 
 		part->scan = state;
-		part->serverid = list_nth_oid(servers, lfirst_int(lc));
+		part->serverid = list_nth_oid(nodes->servers, lfirst_int(lc));
 		part->any = rf_scan_any(plan);
 		part->sql = rf_scan_place_sql(plan, lfirst_int(lc), &part->sends_only);
 		state->reader_count += part->sends_only ? 0 : 1;
 	}
 
 	/* one node's rows are in order already */
-	if (keys == NIL || state->reader_count == 1)
+	if (nodes->merge == NIL || state->reader_count == 1)
 		return;
 	state->merge = palloc0(sizeof(RfScanMerge));
-	state->merge->key_count = list_length(keys);
-	state->merge->keys = palloc0(sizeof(SortSupportData) * list_length(keys));
+	state->merge->key_count = list_length(nodes->merge);
+	state->merge->keys = palloc0(sizeof(SortSupportData) * list_length(nodes->merge));
 	state->merge->heap = binaryheap_allocate(state->part_count, compare_rows, state);
-	foreach(lc, keys)
+	foreach(lc, nodes->merge)
 	{
-		List	   *key = lfirst(lc);
+		RfMergeKey *key = lfirst(lc);
 		SortSupport support = &state->merge->keys[foreach_current_index(lc)];
 
 		support->ssup_cxt = state->context;
-		support->ssup_attno = linitial_int(linitial(key));
-		support->ssup_nulls_first = lsecond_int(linitial(key)) != 0;
-		support->ssup_collation = lsecond_oid(lsecond(key));
-		PrepareSortSupportFromOrderingOp(linitial_oid(lsecond(key)), support);
+		support->ssup_attno = key->attno;
+		support->ssup_nulls_first = key->nulls_first;
+		support->ssup_collation = key->collation;
+		PrepareSortSupportFromOrderingOp(key->operator, support);
 	}
 	for (int i = 0; i < state->part_count; i++)
 	{

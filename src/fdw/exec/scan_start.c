@@ -403,7 +403,7 @@ form_exchanges(RfScanState *state, RfSession *const *sessions, int count,
 		ErrorData  *edata;
 		int			category = ERRCODE_TO_CATEGORY(geterrcode());
 
-		if (rf_scan_nodes_member(plan, RF_NODES_SQL) == NIL ||
+		if (rf_scan_plan(plan)->nodes->node_sql == NIL ||
 			(category != ERRCODE_CONNECTION_EXCEPTION &&
 			 geterrcode() != ERRCODE_INSUFFICIENT_PRIVILEGE &&
 			 category != ERRCODE_FEATURE_NOT_SUPPORTED))
@@ -426,7 +426,7 @@ form_exchanges(RfScanState *state, RfSession *const *sessions, int count,
 static void
 add_nodes(RfScanState *state, bool only_current, bool all, List **users, List **choices)
 {
-	ForeignScan *plan = (ForeignScan *) state->scan->ss.ps.plan;
+	RfNodesPlan *nodes = rf_scan_plan((ForeignScan *) state->scan->ss.ps.plan)->nodes;
 	ListCell   *lc;
 
 	for (int i = 0; i < state->part_count; i++)
@@ -447,9 +447,9 @@ add_nodes(RfScanState *state, bool only_current, bool all, List **users, List **
 		else
 			*users = lappend(*users, rf_scan_part_user(part));
 	}
-	if (!all || rf_scan_nodes(plan) == NIL)
+	if (!all || nodes == NULL)
 		return;
-	foreach(lc, rf_scan_nodes_member(plan, RF_NODES_SERVERS))
+	foreach(lc, nodes->servers)
 		* users = lappend(*users, GetUserMapping(state->userid, lfirst_oid(lc)));
 }
 
@@ -702,10 +702,10 @@ evaluate_params(RfScanState *state, const Datum *local_values)
 		isnull[count - 1] = false;
 	}
 	foreach(lc, local_values != NULL ?
-			rf_scan_local_params((ForeignScan *) state->scan->ss.ps.plan) :
+			rf_scan_plan((ForeignScan *) state->scan->ss.ps.plan)->local_places :
 			NIL)
 	{
-		int			place = linitial_int((List *) lfirst(lc));
+		int			place = lfirst_int(lc);
 
 		values[place] = local_values[foreach_current_index(lc)];
 		isnull[place] = false;

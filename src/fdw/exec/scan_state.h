@@ -111,10 +111,10 @@ typedef struct RfScanState
 	RfScanPart *current;		/* the part whose batch is being read; NULL before the first. Not
 								 * in a merge */
 	RfScanMerge *merge;			/* NULL: rows come in any order */
-	List	   *exchanges;		/* RF_NODES_EXCHANGES */
+	List	   *exchanges;		/* RfPlannedExchanges */
 	List	   *prune;			/* IntList: places in param_exprs of the distribution key; NIL: all
 								 * parts run */
-	List	   *prune_keys;		/* RF_NODES_KEYS */
+	List	   *prune_keys;		/* as RfNodesPlan.keys */
 	struct RfSingleNode *single;	/* made by the first pruning */
 	bool		may_retry;		/* with exchanges: the remote transactions began with this start */
 	TimestampTz retry_until;	/* 0: no retry yet */
@@ -261,7 +261,7 @@ extern void rf_scan_set_keys(ForeignScanState *node, Datum keys);
 extern void rf_scan_ask_all(ForeignScanState *node, bool again);
 
 /*
- * For local rows: the values of the statement's RF_SCAN_LOCAL, which live until the next values are
+ * For local rows: the values of the statement's local_places, which live until the next values are
  * set.
  */
 extern void rf_scan_set_local(ForeignScanState *node, Datum *values);

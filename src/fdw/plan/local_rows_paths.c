@@ -231,9 +231,11 @@ rf_add_path(PlannerInfo *root, RelOptInfo *rel, Path *path)
 
 /* ---------- plan ---------- */
 
-/* The place of the column with this number among the plans of the relations, and in its plan. */
-static List *
-find_column(List *plans, int paramid)
+/*
+ * Adds the place of the column with this number among the plans of the relations, and in its plan.
+ */
+static void
+add_column(List *plans, int paramid, RfLocalRowsPlan *to)
 {
 	ListCell   *plan;
 	ListCell   *lc;
@@ -244,8 +246,11 @@ find_column(List *plans, int paramid)
 		{
 			Var		   *var = (Var *) lfirst_node(TargetEntry, lc)->expr;
 
-			if (IsA(var, Var) && RF_LOCAL_PARAM(var->varno, var->varattno) == paramid)
-				return list_make2_int(foreach_current_index(plan), foreach_current_index(lc));
+			if (!IsA(var, Var) || RF_LOCAL_PARAM(var->varno, var->varattno) != paramid)
+				continue;
+			to->inputs = lappend_int(to->inputs, foreach_current_index(plan));
+			to->columns = lappend_int(to->columns, foreach_current_index(lc));
+			return;
 		}
 	}
 	elog(ERROR, "a column of the local rows is missing in their plans");
@@ -290,6 +295,7 @@ plan_local_rows(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlis
 				List *custom_plans)
 {
 	CustomScan *scan = makeNode(CustomScan);
+	RfLocalRowsPlan *ours = rf_make_plan_node(RfLocalRowsPlan);
 	Plan	   *statement = linitial(custom_plans);
 	List	   *columns = NIL;
 	List	   *subqueries = NIL;
@@ -314,9 +320,8 @@ plan_local_rows(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlis
 	scan->scan.plan.targetlist = tlist;
 	scan->custom_scan_tlist = columns;
 	scan->custom_plans = custom_plans;
-	foreach(lc, rf_scan_local_params((ForeignScan *) statement))
-		scan->custom_private = lappend(scan->custom_private,
-									   find_column(list_copy_tail(custom_plans, 2),
-												   lsecond_int((List *) lfirst(lc))));
+	foreach(lc, rf_scan_plan((ForeignScan *) statement)->local_params)
+		add_column(list_copy_tail(custom_plans, 2), lfirst_int(lc), ours);
+	scan->custom_private = list_make1(ours);
 	return &scan->scan.plan;
 }

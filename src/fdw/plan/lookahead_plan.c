@@ -94,7 +94,7 @@ is_batchable(ForeignScan *scan)
 	Plan	   *plan = &scan->scan.plan;
 
 	return scan->operation == CMD_SELECT && plan->initPlan == NIL && rf_is_our_scan(scan) &&
-		rf_scan_batch_sql(scan) != NULL && !varies((Node *) plan->targetlist, scan) &&
+		rf_scan_plan(scan)->batch_sql != NULL && !varies((Node *) plan->targetlist, scan) &&
 		!varies((Node *) plan->qual, scan) &&
 		!contain_volatile_functions((Node *) plan->targetlist) &&
 		!contain_volatile_functions((Node *) plan->qual);
@@ -114,7 +114,7 @@ to_scan_tuple(Node *node, void *context)
 		Var		   *var = (Var *) node;
 		ListCell   *lc;
 
-		foreach(lc, rf_scan_attrs(scan))
+		foreach(lc, rf_scan_plan(scan)->attrs)
 		{
 			if (lfirst_int(lc) == var->varattno)
 				return (Node *) makeVar(INDEX_VAR, foreach_current_index(lc) + 1, var->vartype,
@@ -135,7 +135,7 @@ scan_columns(Changes *changes, ForeignScan *scan)
 
 	if (scan->scan.scanrelid == 0 || scan->fdw_scan_tlist != NIL)
 		return copyObject(scan->fdw_scan_tlist);
-	foreach(lc, rf_scan_attrs(scan))
+	foreach(lc, rf_scan_plan(scan)->attrs)
 	{
 		Oid			relid = rt_fetch(scan->scan.scanrelid, changes->statement->rtable)->relid;
 		Oid			type;
@@ -166,12 +166,6 @@ table_name(Changes *changes, Index relid)
 	return psprintf("%s %s", full, quote_identifier(rte->eref->aliasname));
 }
 
-static void
-replace_nth(List *list, int place, void *member)
-{
-	lfirst(list_nth_cell(list, place)) = member;
-}
-
 /*
  * The scan with the statement for many values. Its rows are the scan's rows, with the keys that
  * they are sorted by and the place of the values behind their columns. The rows of each value are
@@ -184,39 +178,40 @@ batched_scan(Changes *changes, ForeignScan *scan, List **sort)
 	Plan	   *plan = &result->scan.plan;
 	List	   *columns = scan_columns(changes, scan);
 	bool		narrow = scan->scan.scanrelid != 0 && scan->fdw_scan_tlist == NIL;
+	RfScanPlan *single = rf_scan_plan(scan);
+	RfScanPlan *batch = rf_scan_plan(result);
 	List	   *attrs = NIL;
 	List	   *types = NIL;
-	List	   *places = NIL;
 	List	   *nulls = NIL;
-	List	   *nodes = rf_scan_nodes(result);
-	List	   *merge = NIL;
 	TargetEntry *place;
 	ListCell   *lc;
 
-	foreach(lc, rf_scan_attrs(scan))
+	foreach(lc, single->attrs)
 		attrs = lappend_int(attrs, narrow ? foreach_current_index(lc) + 1 : lfirst_int(lc));
 	place = makeTargetEntry((Expr *) makeNullConst(INT8OID, -1, InvalidOid),
 							list_length(columns) + 1, pstrdup("place"), false);
 	attrs = lappend_int(attrs, place->resno);
-	foreach(lc, rf_scan_param_types(scan))
+	batch->local_places = batch->local_params = NIL;
+	foreach(lc, single->param_types)
 	{
 		Oid			type = get_array_type(lfirst_oid(lc));
 
 		types = lappend_oid(types, type);
-		places = lappend(places, list_make2_int(foreach_current_index(lc), 0));
+		batch->local_places = lappend_int(batch->local_places, foreach_current_index(lc));
 		nulls = lappend(nulls, makeNullConst(type, -1, get_typcollation(type)));
 	}
-	places = lappend(places, list_make2_int(list_length(types), 0));
+	batch->local_places = lappend_int(batch->local_places, list_length(types));
 	types = lappend_oid(types, INT8ARRAYOID);
 	nulls = lappend(nulls, makeNullConst(INT8ARRAYOID, -1, InvalidOid));
 
 	plan->targetlist = (List *) to_scan_tuple((Node *) plan->targetlist, scan);
 	plan->qual = (List *) to_scan_tuple((Node *) plan->qual, scan);
 	*sort = NIL;
-	foreach(lc, nodes != NIL ? rf_scan_nodes_member(scan, RF_NODES_MERGE) : NIL)
+	foreach(lc, batch->nodes != NULL ? batch->nodes->merge : NIL)
 	{
-		List	   *key = (List *) lfirst(lc);
-		AttrNumber	attno = linitial_int(linitial(key));
+		RfMergeKey *key = lfirst(lc);
+		RfMergeKey *behind = copyObject(key);
+		AttrNumber	attno = key->attno;
 		Expr	   *expr;
 		Var		   *var;
 
@@ -224,7 +219,7 @@ batched_scan(Changes *changes, ForeignScan *scan, List **sort)
 		{
 			int			at = 0;
 
-			while (list_nth_int(rf_scan_attrs(scan), at) != attno)
+			while (list_nth_int(single->attrs, at) != attno)
 				at++;
 			attno = at + 1;
 		}
@@ -235,10 +230,9 @@ batched_scan(Changes *changes, ForeignScan *scan, List **sort)
 								   makeTargetEntry((Expr *) var,
 												   list_length(plan->targetlist) + 1,
 												   NULL, true));
-		merge = lappend(merge, list_make2(list_make2_int(attno, lsecond_int(linitial(key))),
-										  copyObject(lsecond(key))));
-		*sort = lappend(*sort, list_make2(list_make2_int(0, lsecond_int(linitial(key))),
-										  copyObject(lsecond(key))));
+		key->attno = attno;
+		behind->attno = 0;
+		*sort = lappend(*sort, behind);
 	}
 	plan->targetlist = lappend(
 							   plan->targetlist,
@@ -255,23 +249,16 @@ batched_scan(Changes *changes, ForeignScan *scan, List **sort)
 	result->fdw_exprs = nulls;
 	result->fdw_recheck_quals = NIL;
 	result->fsSystemCol = false;
-	replace_nth(result->fdw_private, RF_SCAN_SQL, makeString(pstrdup(rf_scan_batch_sql(scan))));
-	replace_nth(result->fdw_private, RF_SCAN_ATTRS, attrs);
-	replace_nth(result->fdw_private, RF_SCAN_PARAM_TYPES, types);
-	if (rf_scan_states(scan) != NIL)
-		replace_nth(result->fdw_private, RF_SCAN_STATES,
-					lappend_oid(list_copy(rf_scan_states(scan)), InvalidOid));
+	batch->sql = batch->batch_sql;
+	batch->batch_sql = NULL;
+	batch->attrs = attrs;
+	batch->param_types = types;
+	if (batch->states != NIL)
+		batch->states = lappend_oid(batch->states, InvalidOid);
 	if (scan->scan.scanrelid != 0)
-		replace_nth(result->fdw_private, RF_SCAN_DESCRIPTION,
-					makeString(table_name(changes, scan->scan.scanrelid)));
-	if (nodes != NIL)
-	{
-		replace_nth(nodes, RF_NODES_MERGE, merge);
-		replace_nth(nodes, RF_NODES_PRUNE, NIL);
-		replace_nth(nodes, RF_NODES_KEYS, NIL);
-	}
-	replace_nth(result->fdw_private, RF_SCAN_LOCAL, places);
-	replace_nth(result->fdw_private, RF_SCAN_BATCH, NIL);
+		batch->description = table_name(changes, scan->scan.scanrelid);
+	if (batch->nodes != NULL)
+		batch->nodes->prune = batch->nodes->keys = NIL;
 	return result;
 }
 
@@ -341,17 +328,22 @@ lookup(Changes *changes, ForeignScan *scan)
 	ForeignScan *batched = batched_scan(changes, scan, &sort);
 	CustomScan *result = node_above(changes, &scan->scan.plan, &batched->scan.plan, RF_LOOKUP_NAME);
 	List	   *columns = scan->scan.plan.targetlist;
-	List	   *node = NIL;
+	RfNodesPlan *nodes = rf_scan_plan(scan)->nodes;
+	RfLookupPlan *ours = rf_make_plan_node(RfLookupPlan);
 
-	if (rf_scan_nodes(scan) != NIL && rf_scan_nodes_member(scan, RF_NODES_PRUNE) != NIL)
-		node = list_make3(rf_scan_nodes_member(scan, RF_NODES_PRUNE),
-						  rf_scan_nodes_member(scan, RF_NODES_KEYS),
-						  list_make1_oid(scan->fs_server));
+	ours->number = ++changes->lookups;
+	ours->columns = list_length(columns);
+	ours->sort = sort;
+	if (nodes != NULL && nodes->prune != NIL)
+	{
+		ours->prune = nodes->prune;
+		ours->keys = nodes->keys;
+		ours->server = scan->fs_server;
+	}
 	result->custom_scan_tlist = columns_below(columns);
 	result->scan.plan.targetlist = same_columns(columns);
 	result->custom_exprs = scan->fdw_exprs;
-	result->custom_private = list_make3(list_make2_int(++changes->lookups, list_length(columns)),
-										sort, node);
+	result->custom_private = list_make1(ours);
 	return result;
 }
 
@@ -388,7 +380,8 @@ lookups_in(Changes *changes, Plan **place, const Bitmapset *params, const Bitmap
 				return found;
 			*place = (Plan *) lookup(changes, (ForeignScan *) plan);
 		}
-		return lappend_int(found, linitial_int(linitial(((CustomScan *) *place)->custom_private)));
+		return lappend_int(found, rf_plan_node_of(RfLookupPlan,
+												  ((CustomScan *) *place)->custom_private)->number);
 	}
 	/* parts that run on a condition, in other processes, or again and again by themselves */
 	if ((IsA(plan, Result) && ((Result *) plan)->resconstantqual != NULL) || IsA(plan, Gather) ||
@@ -566,8 +559,12 @@ site_of_subplans(Changes *changes, List *subplans)
 static void
 add_site(CustomScan *lookahead, const Site *site, List *inputs)
 {
+	RfLookaheadPlan *ours = rf_make_plan_node(RfLookaheadPlan);
+
 	lookahead->custom_exprs = (List *) inputs_to_columns((Node *) site->values, inputs);
-	lookahead->custom_private = list_make2(list_copy(site->params), list_copy(site->lookups));
+	ours->params = list_copy(site->params);
+	ours->lookups = list_copy(site->lookups);
+	lookahead->custom_private = list_make1(ours);
 }
 
 /*

@@ -17,6 +17,7 @@
 #include "fdw/deparse/deparse.h"
 
 #include "plan.h"
+#include "plan_private.h"
 
 /*
  * Returns true if our own sort would put the values into the same order. A merge join compares rows
@@ -69,7 +70,7 @@ useful_orders(PlannerInfo *root, RelOptInfo *rel)
 
 /*
  * The rows of several nodes, each sorted by these pathkeys, are merged by columns that they have:
- * fills *keys as RF_NODES_MERGE says. columns: the scan tuple's, NIL: the table's. False when a
+ * fills *keys with RfMergeKeys. columns: the scan tuple's, NIL: the table's. False when a
  * pathkey is no such column.
  */
 bool
@@ -83,6 +84,7 @@ rf_merge_keys(PlannerInfo *root, RelOptInfo *rel, List *columns, List *pathkeys,
 	{
 		PathKey    *pathkey = lfirst_node(PathKey, lc);
 		RfSortKey	key;
+		RfMergeKey *merge;
 		Expr	   *expr;
 		int			attno = 0;
 		ListCell   *column;
@@ -107,9 +109,12 @@ rf_merge_keys(PlannerInfo *root, RelOptInfo *rel, List *columns, List *pathkeys,
 			attno = ((Var *) expr)->varattno;
 		if (attno == 0)
 			return false;
-		*keys = lappend(*keys,
-						list_make2(list_make2_int(attno, pathkey->pk_nulls_first),
-								   list_make2_oid(key.sortop, pathkey->pk_eclass->ec_collation)));
+		merge = rf_make_plan_node(RfMergeKey);
+		merge->attno = attno;
+		merge->nulls_first = pathkey->pk_nulls_first;
+		merge->operator = key.sortop;
+		merge->collation = pathkey->pk_eclass->ec_collation;
+		*keys = lappend(*keys, merge);
 	}
 	return true;
 }

@@ -46,10 +46,83 @@ static const RfField exchange_fields[] = {
 	RF_FIELD(RfPlannedExchange, consumers, NODE),
 };
 
+static const RfField merge_fields[] = {
+	RF_FIELD(RfMergeKey, attno, INT),
+	RF_FIELD(RfMergeKey, nulls_first, BOOL),
+	RF_FIELD(RfMergeKey, operator, OID),
+	RF_FIELD(RfMergeKey, collation, OID),
+};
+
+static const RfField compute_fields[] = {
+	RF_FIELD(RfComputePlan, places, NODE),
+	RF_FIELD(RfComputePlan, holders, INT),
+	RF_FIELD(RfComputePlan, send_sql, STRING),
+	RF_FIELD(RfComputePlan, join_sql, STRING),
+};
+
+static const RfField nodes_fields[] = {
+	RF_FIELD(RfNodesPlan, servers, NODE),
+	RF_FIELD(RfNodesPlan, places, NODE),
+	RF_FIELD(RfNodesPlan, exchanges, NODE),
+	RF_FIELD(RfNodesPlan, merge, NODE),
+	RF_FIELD(RfNodesPlan, prune, NODE),
+	RF_FIELD(RfNodesPlan, keys, NODE),
+	RF_FIELD(RfNodesPlan, strategy, STRING),
+	RF_FIELD(RfNodesPlan, compute, NODE),
+	RF_FIELD(RfNodesPlan, node_sql, NODE),
+	RF_FIELD(RfNodesPlan, any, BOOL),
+};
+
+static const RfField scan_fields[] = {
+	RF_FIELD(RfScanPlan, sql, STRING),
+	RF_FIELD(RfScanPlan, attrs, NODE),
+	RF_FIELD(RfScanPlan, param_types, NODE),
+	FETCH_FIELDS(RfScanPlan),
+	RF_FIELD(RfScanPlan, rows, DOUBLE),
+	RF_FIELD(RfScanPlan, relation, STRING),
+	RF_FIELD(RfScanPlan, states, NODE),
+	RF_FIELD(RfScanPlan, description, STRING),
+	RF_FIELD(RfScanPlan, nodes, NODE),
+	RF_FIELD(RfScanPlan, userid, OID),
+	RF_FIELD(RfScanPlan, set_operation, BOOL),
+	RF_FIELD(RfScanPlan, all_sql, STRING),
+	RF_FIELD(RfScanPlan, joined_here, NODE),
+	RF_FIELD(RfScanPlan, local_places, NODE),
+	RF_FIELD(RfScanPlan, local_params, NODE),
+	RF_FIELD(RfScanPlan, batch_sql, STRING),
+	RF_FIELD(RfScanPlan, late_lock, STRING),
+};
+
+static const RfField local_rows_fields[] = {
+	RF_FIELD(RfLocalRowsPlan, inputs, NODE),
+	RF_FIELD(RfLocalRowsPlan, columns, NODE),
+};
+
+static const RfField lookahead_fields[] = {
+	RF_FIELD(RfLookaheadPlan, params, NODE),
+	RF_FIELD(RfLookaheadPlan, lookups, NODE),
+};
+
+static const RfField lookup_fields[] = {
+	RF_FIELD(RfLookupPlan, number, INT),
+	RF_FIELD(RfLookupPlan, columns, INT),
+	RF_FIELD(RfLookupPlan, sort, NODE),
+	RF_FIELD(RfLookupPlan, prune, NODE),
+	RF_FIELD(RfLookupPlan, keys, NODE),
+	RF_FIELD(RfLookupPlan, server, OID),
+};
+
 static const RfPlanNode types[] = {
 	RF_PLAN_NODE(RfModifyPlan, modify_fields),
 	RF_PLAN_NODE(RfDirectPlan, direct_fields),
 	RF_PLAN_NODE(RfPlannedExchange, exchange_fields),
+	RF_PLAN_NODE(RfMergeKey, merge_fields),
+	RF_PLAN_NODE(RfComputePlan, compute_fields),
+	RF_PLAN_NODE(RfNodesPlan, nodes_fields),
+	RF_PLAN_NODE(RfScanPlan, scan_fields),
+	RF_PLAN_NODE(RfLocalRowsPlan, local_rows_fields),
+	RF_PLAN_NODE(RfLookaheadPlan, lookahead_fields),
+	RF_PLAN_NODE(RfLookupPlan, lookup_fields),
 };
 
 void

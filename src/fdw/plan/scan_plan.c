@@ -382,66 +382,62 @@ rf_join_strategies(List *names)
 }
 
 /*
- * RF_SCAN_NODES: all nodes run the statement, but of rows that all of them have one gives them all.
- * Where compute nodes work, all do their part, and rows come only from the compute nodes. columns:
- * the scan tuple's, NIL: the table's.
+ * All nodes run the statement, but of rows that all of them have one gives them all. Where compute
+ * nodes work, all do their part, and rows come only from the compute nodes. columns: the scan
+ * tuple's, NIL: the table's.
  */
-static List *
+static RfNodesPlan *
 scan_nodes(PlannerInfo *root, RelOptInfo *rel, ForeignPath *path, List *columns,
 		   RfRemoteQuery *query, bool locks_rows)
 {
 	RfRelInfo  *info = (RfRelInfo *) rel->fdw_private;
-	List	   *places = NIL;
-	List	   *merge = NIL;
-	List	   *prune = NIL;
-	List	   *keys;
-	List	   *servers;
-	List	   *nodes;
+	RfNodesPlan *nodes;
+	RfComputePlan *compute;
 	bool		computed;
-	bool		any = false;
 
 	if (info->nodes == NIL)
-		return NIL;
+		return NULL;
+	nodes = rf_make_plan_node(RfNodesPlan);
 	computed = info->fragment->computed;
-	servers = computed ? info->members : info->nodes;
+	nodes->servers = list_copy(computed ? info->members : info->nodes);
 	if (info->fragment->placement == RF_PLACED_EVERYWHERE && !computed)
 	{
 		Assert(!info->fragment->exchanges);
-		places = list_make1_int(0);
+		nodes->places = list_make1_int(0);
 		/* lock on the first node, so that concurrent lockers conflict */
-		any = list_length(servers) > 1 && !locks_rows;
+		nodes->any = list_length(nodes->servers) > 1 && !locks_rows;
 	}
 	else
 	{
 		/* of rows that each of several compute nodes has there is no statement, see nodes_join.c */
 		Assert(info->fragment->placement != RF_PLACED_EVERYWHERE ||
 			   list_length(info->compute) == 1);
-		places = rf_only_places(info->fragment);
-		if (places == NIL)
+		nodes->places = rf_only_places(info->fragment);
+		if (nodes->places == NIL)
 		{
-			for (int i = 0; i < list_length(servers); i++)
-				places = lappend_int(places, i);
+			for (int i = 0; i < list_length(nodes->servers); i++)
+				nodes->places = lappend_int(nodes->places, i);
 		}
-		if (info->fragment->placement != RF_PLACED_EVERYWHERE && list_length(places) > 1 &&
-			!rf_merge_keys(root, rel, columns, path->path.pathkeys, &merge))
+		if (info->fragment->placement != RF_PLACED_EVERYWHERE && list_length(nodes->places) > 1 &&
+			!rf_merge_keys(root, rel, columns, path->path.pathkeys, &nodes->merge))
 			elog(ERROR, "rows of several nodes cannot be merged by these keys");
 	}
-	keys = rf_prune_nodes(info, &query->params);
-	for (int i = list_length(query->params) - list_length(keys) / 2; i < list_length(query->params);
-		 i++)
-		prune = lappend_int(prune, i);
-
-	/* In the order of RfScanNodesIndex */
-	nodes = list_make5(list_copy(servers), places, query->exchanges, merge, prune);
-	nodes = lappend(nodes, keys);
-	nodes = lappend(nodes, makeString(rf_join_strategies(info->fragment->strategies)));
-	nodes = lappend(nodes,
-					computed ?
-					list_make4(list_copy(info->compute), makeInteger(list_length(info->nodes)),
-							   makeString(query->send_sql), makeString(query->join_sql)) :
-					NIL);
-	nodes = lappend(nodes, query->node_sql);
-	return lappend(nodes, makeBoolean(any));
+	nodes->keys = rf_prune_nodes(info, &query->params);
+	for (int i = list_length(query->params) - list_length(nodes->keys) / 2;
+		 i < list_length(query->params); i++)
+		nodes->prune = lappend_int(nodes->prune, i);
+	nodes->exchanges = query->exchanges;
+	nodes->strategy = rf_join_strategies(info->fragment->strategies);
+	nodes->node_sql = query->node_sql;
+	if (computed)
+	{
+		compute = nodes->compute = rf_make_plan_node(RfComputePlan);
+		compute->places = list_copy(info->compute);
+		compute->holders = list_length(info->nodes);
+		compute->send_sql = query->send_sql;
+		compute->join_sql = query->join_sql;
+	}
+	return nodes;
 }
 
 /*
@@ -494,7 +490,7 @@ name_columns(PlannerInfo *root, List *columns)
  * whose text is returned. The keys take the parameter's place in the list, as a constant that the
  * join overrides: to core they are no parameter of the plan.
  */
-static List *
+static char *
 add_keys(PlannerInfo *root, RelOptInfo *rel, List *remote_exprs, Expr *condition,
 		 const char *locking, RfRemoteQuery **query)
 {
@@ -510,17 +506,16 @@ add_keys(PlannerInfo *root, RelOptInfo *rel, List *remote_exprs, Expr *condition
 	(*query)->params = list_concat(
 								   list_copy(all->params),
 								   list_make1(makeNullConst(keys->paramtype, -1, keys->paramcollid)));
-	return list_make1(makeString(all->sql));
+	return all->sql;
 }
 
 /*
- * Returns the parameters that carry columns of local rows (RF_SCAN_LOCAL). The Local Rows node
- * fills them; core sees constants.
+ * Notes the parameters that carry columns of local rows. The Local Rows node fills them; core sees
+ * constants.
  */
-static List *
-take_local_params(List *params)
+static void
+take_local_params(List *params, RfScanPlan *plan)
 {
-	List	   *taken = NIL;
 	ListCell   *lc;
 
 	foreach(lc, params)
@@ -530,10 +525,10 @@ take_local_params(List *params)
 		if (!IsA(param, Param) || param->paramkind != PARAM_EXEC ||
 			param->paramid > RF_LOCAL_PARAM(0, 0))
 			continue;
-		taken = lappend(taken, list_make2_int(foreach_current_index(lc), param->paramid));
+		plan->local_places = lappend_int(plan->local_places, foreach_current_index(lc));
+		plan->local_params = lappend_int(plan->local_params, param->paramid);
 		lfirst(lc) = makeNullConst(param->paramtype, -1, param->paramcollid);
 	}
-	return taken;
 }
 
 /* A value that is there before the scan is asked: to compute it is no error. */
@@ -550,10 +545,10 @@ is_there_before(Node *value)
 		(IsA(value, Param) && ((Param *) value)->paramkind == PARAM_EXEC);
 }
 
-/* RF_SCAN_BATCH */
-static List *
+/* The statement for many values of the parameters. NULL: there is no such statement. */
+static char *
 batch_statement(PlannerInfo *root, RelOptInfo *rel, ForeignPath *path, List *conditions,
-				const RfRemoteQuery *query, List *nodes)
+				const RfRemoteQuery *query, const RfNodesPlan *nodes)
 {
 	RfRelInfo  *info = (RfRelInfo *) rel->fdw_private;
 	char	   *sql;
@@ -562,30 +557,29 @@ batch_statement(PlannerInfo *root, RelOptInfo *rel, ForeignPath *path, List *con
 	if (query->param_types == NIL || query->exchanges != NIL || query->node_sql != NIL ||
 		info->local_rels != NIL || rf_is_set_operation(info) || path->path.parallel_workers > 0 ||
 		path->path.parallel_aware)
-		return NIL;
-	if (nodes != NIL && list_nth(nodes, RF_NODES_COMPUTE) != NIL)
-		return NIL;
+		return NULL;
+	if (nodes != NULL && nodes->compute != NULL)
+		return NULL;
 	foreach(lc, query->params)
 	{
 		if (!is_there_before((Node *) lfirst(lc)))
-			return NIL;
+			return NULL;
 	}
 	foreach(lc, query->param_types)
 	{
 		if (!OidIsValid(get_array_type(lfirst_oid(lc))))
-			return NIL;
+			return NULL;
 	}
 	foreach(lc, query->retrieved_attrs)
 	{
 		if (lfirst_int(lc) <= 0)
-			return NIL;
+			return NULL;
 	}
 	sql = rf_batch_statement(root, rel, conditions, path->path.pathkeys, rf_path_has_limit(path),
 							 query);
-	if (sql == NULL)
-		return NIL;
-	rf_batch_statements++;
-	return list_make1(makeString(sql));
+	if (sql != NULL)
+		rf_batch_statements++;
+	return sql;
 }
 
 /*
@@ -601,15 +595,10 @@ rdmaGetForeignPlan(PlannerInfo *root, RelOptInfo *rel, Oid foreigntableid,
 	bool		limit = rf_path_has_limit(best_path);
 	List	   *remote_exprs = NIL;
 	List	   *local_exprs = NIL;
-	List	   *fdw_private = NIL;
+	RfScanPlan *plan = rf_make_plan_node(RfScanPlan);
 	const char *locking;
 	const char *late_lock = "";
 	List	   *slot = info->tlist;
-	List	   *states = NIL;
-	List	   *all_sql = NIL;
-	List	   *local_params;
-	List	   *nodes;
-	List	   *batch = NIL;
 	Expr	   *keys = rf_path_keys(best_path);
 	ListCell   *lc;
 	RfRemoteQuery *query;
@@ -639,8 +628,8 @@ rdmaGetForeignPlan(PlannerInfo *root, RelOptInfo *rel, Oid foreigntableid,
 	query = rf_build_query(root, rel, remote_exprs, best_path->path.pathkeys, limit, locking,
 						   false);
 	if (keys != NULL)
-		all_sql = add_keys(root, rel, remote_exprs, keys, locking, &query);
-	local_params = take_local_params(query->params);
+		plan->all_sql = add_keys(root, rel, remote_exprs, keys, locking, &query);
+	take_local_params(query->params, plan);
 	/* a column of no relation in the statement is a parameter, handed in by a nested loop */
 	if (!bms_is_subset(pull_varnos(root, (Node *) query->params), PATH_REQ_OUTER(&best_path->path)))
 		elog(ERROR, "a parameter of a remote statement has no value");
@@ -654,34 +643,24 @@ rdmaGetForeignPlan(PlannerInfo *root, RelOptInfo *rel, Oid foreigntableid,
 		name_columns(root, slot);
 
 	foreach(lc, info->partial ? info->tlist : NIL)
-		states = lappend_oid(states, rf_state_deserialfn(lfirst_node(TargetEntry, lc)->expr));
+		plan->states = lappend_oid(plan->states,
+								   rf_state_deserialfn(lfirst_node(TargetEntry, lc)->expr));
 
-	nodes = scan_nodes(root, rel, best_path, slot, query, locking != NULL || late_lock[0] != '\0');
-	if (keys == NULL && locking == NULL && local_params == NIL)
-		batch = batch_statement(root, rel, best_path, remote_exprs, query, nodes);
-
-	/* In the order of RfScanPrivateIndex */
-	fdw_private = lappend(fdw_private, makeString(query->sql));
-	fdw_private = lappend(fdw_private, query->retrieved_attrs);
-	fdw_private = lappend(fdw_private, query->param_types);
-	fdw_private = lappend(fdw_private, rf_fetch_options_list(&info->opts.fetch));
-	/* with a fraction: workers get the plan as text, in which 5 would be an integer */
-	fdw_private = lappend(fdw_private,
-						  makeFloat(psprintf("%.1f", limit || keys != NULL ? best_path->path.rows :
-											 info->retrieved_rows)));
-	fdw_private = lappend(fdw_private, makeBoolean(locking != NULL || late_lock[0] != '\0'));
-	fdw_private = lappend(fdw_private, makeString(rf_relation_names(info)));
-	fdw_private = lappend(fdw_private, states);
-	fdw_private = lappend(fdw_private, makeString(simple ? "" : rf_description(info)));
-	fdw_private = lappend(fdw_private, nodes);
-	fdw_private = lappend(fdw_private, list_make1_oid(rel->userid));
-	fdw_private = lappend(fdw_private, makeBoolean(rf_is_set_operation(info)));
-	fdw_private = lappend(fdw_private, all_sql);
-	fdw_private = lappend(fdw_private, IS_UPPER_REL(rel) ? NIL : rf_joined_here(root, info));
-	fdw_private = lappend(fdw_private, local_params);
-	fdw_private = lappend(fdw_private, batch);
-	fdw_private = lappend(fdw_private, makeString(pstrdup(late_lock)));
-	Assert(list_length(fdw_private) == RF_SCAN_NPRIVATE);
+	plan->nodes = scan_nodes(root, rel, best_path, slot, query,
+							 locking != NULL || late_lock[0] != '\0');
+	if (keys == NULL && locking == NULL && plan->local_params == NIL)
+		plan->batch_sql = batch_statement(root, rel, best_path, remote_exprs, query, plan->nodes);
+	plan->sql = query->sql;
+	plan->attrs = query->retrieved_attrs;
+	plan->param_types = query->param_types;
+	plan->fetch = info->opts.fetch;
+	plan->rows = limit || keys != NULL ? best_path->path.rows : info->retrieved_rows;
+	plan->relation = rf_relation_names(info);
+	plan->description = simple ? pstrdup("") : rf_description(info);
+	plan->userid = rel->userid;
+	plan->set_operation = rf_is_set_operation(info);
+	plan->joined_here = IS_UPPER_REL(rel) ? NIL : rf_joined_here(root, info);
+	plan->late_lock = pstrdup(late_lock);
 
 	/*
 	 * The conditions evaluated remotely are needed again if a row mark makes the executor recheck
@@ -694,7 +673,7 @@ rdmaGetForeignPlan(PlannerInfo *root, RelOptInfo *rel, Oid foreigntableid,
 		(root->parse->commandType == CMD_SELECT && root->rowMarks == NIL &&
 		 contain_subplans((Node *) remote_exprs)))
 		remote_exprs = NIL;
-	info->plan = make_foreignscan(tlist, local_exprs, rel->relid, query->params, fdw_private,
+	info->plan = make_foreignscan(tlist, local_exprs, rel->relid, query->params, list_make1(plan),
 								  slot, remote_exprs, outer_plan);
 	return info->plan;
 }

@@ -115,6 +115,7 @@ static const struct
 	{"page_strides", RF_PAGE_STRIDES},
 };
 
+/* rdma_fdw.disable: the names of techniques, whose bits go to assign_disable() in `extra`. */
 static bool
 check_disable(char **newval, void **extra, GucSource source)
 {

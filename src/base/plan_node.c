@@ -61,6 +61,7 @@ same_text(const char *a, const char *b)
 	return a != NULL && b != NULL ? strcmp(a, b) == 0 : a == b;
 }
 
+/* Returns true if both nodes, of one type, have an equal value in this field. */
 static bool
 same_field(const RfField *field, const ExtensibleNode * a, const ExtensibleNode * b)
 {

@@ -252,6 +252,10 @@ visit_all(Probe *probe, Series *all, int count)
 	return true;
 }
 
+/*
+ * Measures what a byte, a gap and an entry of each way to send a region cost on this device. False: an
+ * operation failed.
+ */
 static bool
 measure(Probe *probe, RfRegionCosts *costs)
 {
@@ -342,6 +346,10 @@ measure(Probe *probe, RfRegionCosts *costs)
 	return true;
 }
 
+/*
+ * Two queue pairs of one domain, connected to each other later, and the memory that they copy. False: the
+ * device gave an error; the caller frees the parts that are there.
+ */
 static bool
 open_probe(Probe *probe, const int socks[2], RfError *error)
 {

@@ -110,6 +110,9 @@ compare_hashes(const void *a, const void *b)
 	return left < right ? -1 : left > right;
 }
 
+/*
+ * Reads "spread:HASH,..." or "broadcast:HASH,...", the keys that many rows have. ERROR if it is neither.
+ */
 static void
 read_heavy(const char *text, char *value, ExchangeSpec *spec)
 {

@@ -117,6 +117,7 @@ find_owners(RfPlacementRecord *record)
 	}
 }
 
+/* The row of a server in the table of placements, in the current memory context. */
 static RfPlacementRecord *
 read_record(HeapTuple tuple, TupleDesc desc)
 {
@@ -166,6 +167,10 @@ rf_placement_table(void)
 	return OidIsValid(schema) ? get_relname_relid("placement", schema) : InvalidOid;
 }
 
+/*
+ * Reads all rows of that table into the cache. Without the table, as before the extension is created,
+ * the cache stays empty and is not kept.
+ */
 static void
 read_records(void)
 {
@@ -221,6 +226,7 @@ records(void)
 	return cached;
 }
 
+/* A copy of the record with all that it points to, in the current memory context. */
 static RfPlacementRecord *
 copy_record(const RfPlacementRecord *record)
 {
@@ -333,6 +339,9 @@ rf_placement_use(Oid serverid)
 	generation++;
 }
 
+/*
+ * The sets that the node of this name is a part of: RfPlacementPart, in the current memory context.
+ */
 List *
 rf_placement_parts(const char *node)
 {

@@ -146,6 +146,10 @@ open_member(Oid relid, Oid member, List **inheritors)
 	return table_open(member, RowShareLock);
 }
 
+/*
+ * The table among those that the locker has opened, opened now if it is not. It must be the locker's
+ * own table or inherit from it.
+ */
 static Member *
 find_member(RfRowLocker *locker, Oid table)
 {
@@ -362,6 +366,10 @@ is_locked(TM_Result result, Relation rel)
 		 RelationGetRelationName(rel));
 }
 
+/*
+ * rdma.lock_version(): locks the row of which the statement's snapshot shows a version at this place, and
+ * notes where the row is then. False: there is no such version, or the row was skipped.
+ */
 Datum
 rdma_lock_version(PG_FUNCTION_ARGS)
 {

@@ -322,6 +322,10 @@ add_part(const char *gid)
 	preparing = part.gid;
 }
 
+/*
+ * Writes the part that the statement asked for when the transaction is prepared, and forgets it when the
+ * transaction ends in another way.
+ */
 static void
 at_transaction_end(XactEvent event, void *arg)
 {

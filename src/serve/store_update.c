@@ -41,6 +41,10 @@ begin_rows(DestReceiver *dest, int operation, TupleDesc desc)
 	MemoryContextSwitchTo(caller);
 }
 
+/*
+ * A row of the query: locks the row that its first two columns name, and writes it by the prepared
+ * UPDATE or DELETE.
+ */
 static bool
 write_row(TupleTableSlot *slot, DestReceiver *dest)
 {

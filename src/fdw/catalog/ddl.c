@@ -442,6 +442,9 @@ begin_context(ErrorContextCallback *callback)
 	error_context_stack = callback;
 }
 
+/*
+ * Drops the tables on the nodes, server by server, with the rights of the dropped table's owner here.
+ */
 static void
 propagate_drops(RfDdlCommand *command, bool cascade)
 {
@@ -578,6 +581,7 @@ how_changed(const RfDdlCommand *command, bool cascade)
 	return DirectFunctionCall1(jsonb_in, CStringGetDatum(json.data));
 }
 
+/* Alters the tables on the nodes as they were altered here, each with the rights of its owner. */
 static void
 propagate_changes(RfDdlCommand *command, bool cascade)
 {

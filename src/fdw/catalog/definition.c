@@ -123,6 +123,10 @@ column_problem(Oid relid, ColumnRef *ref, bool all_owners)
 						   get_rel_type_id(relid), all_owners);
 }
 
+/*
+ * Before the command is analyzed, names must lead to objects that may be used; queries and parameters
+ * are refused. Returns true, and sets the problem, at the first name that does not.
+ */
 static bool
 check_names(Node *node, Definition *definition)
 {
@@ -191,6 +195,10 @@ argument_types(List *args)
 	return types;
 }
 
+/*
+ * Why an analyzed expression may call code that a superuser did not choose; NULL: it does not. Its
+ * arguments are looked at by the caller.
+ */
 static const char *
 node_problem(Node *node)
 {
@@ -493,6 +501,9 @@ add_columns(Definition *definition, CreateStmt *statement)
 	definition->from = (Node *) from;
 }
 
+/*
+ * PARTITION BY: its columns and expressions are keys, as those of an index of the strategy's method.
+ */
 static void
 add_partitioning(Definition *definition, PartitionSpec *spec)
 {
@@ -515,6 +526,9 @@ add_partitioning(Definition *definition, PartitionSpec *spec)
 	}
 }
 
+/*
+ * CREATE TABLE of the table itself with columns only, or of a partition of it with constant bounds.
+ */
 static void
 examine_create(Definition *definition, CreateStmt *statement)
 {
@@ -580,6 +594,7 @@ add_names(Definition *definition, List *names, const char *method)
 	}
 }
 
+/* A constraint that ALTER TABLE adds: a key, an exclusion or a check. */
 static void
 examine_constraint(Definition *definition, Constraint *constraint)
 {
@@ -624,6 +639,7 @@ examine_alter_index(Definition *definition, AlterTableStmt *statement, AlterTabl
 										   get_rel_name(table), -1));
 }
 
+/* ALTER TABLE or ALTER INDEX with one change, of a kind that runs no code of its own. */
 static void
 examine_alter(Definition *definition, AlterTableStmt *statement)
 {
@@ -711,6 +727,7 @@ examine_comment(Definition *definition, CommentStmt *statement)
 		set_table(definition, makeRangeVarFromNameList(castNode(List, statement->object)));
 }
 
+/* The kinds of commands that a definition may have. */
 static void
 examine(Definition *definition, Node *statement)
 {

@@ -323,6 +323,10 @@ create_state(ResultRelInfo *result_rel, EState *estate, CmdType operation, const
 	return state;
 }
 
+/*
+ * Prepares writes row by row: by a load where many rows may come, by moves where an UPDATE assigns the
+ * distribution key, else by one statement of each row.
+ */
 void
 rdmaBeginForeignModify(ModifyTableState *mtstate, ResultRelInfo *result_rel, List *fdw_private,
 					   int subplan_index, int eflags)
@@ -679,6 +683,7 @@ rdmaEndForeignInsert(EState *estate, ResultRelInfo *result_rel)
 	rdmaEndForeignModify(estate, result_rel);
 }
 
+/* With VERBOSE the statements, and with ANALYZE the counters of a load. */
 void
 rdmaExplainForeignModify(ModifyTableState *mtstate, ResultRelInfo *result_rel, List *fdw_private,
 						 int subplan_index, ExplainState *es)
@@ -754,6 +759,7 @@ rdmaExplainForeignModify(ModifyTableState *mtstate, ResultRelInfo *result_rel, L
 	}
 }
 
+/* Truncates the tables on all nodes that have them, one statement for each node. */
 void
 rdmaExecForeignTruncate(List *rels, DropBehavior behavior, bool restart_seqs)
 {

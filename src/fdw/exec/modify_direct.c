@@ -128,6 +128,9 @@ resolve_buffers(DirectState *state, const RfFetchOptions *fetch)
 								   rf_receive_buffer_size * 1024 : fetch->receive_buffer_size);
 }
 
+/*
+ * Prepares a write that the data nodes do by themselves; it is sent by the first call of Iterate.
+ */
 void
 rdmaBeginDirectModify(ForeignScanState *node, int eflags)
 {
@@ -350,6 +353,10 @@ execute(ForeignScanState *node, DirectState *state)
 	return rows;
 }
 
+/*
+ * Runs the statement at the first call, and returns the rows of RETURNING one by one; without RETURNING
+ * it adds the rows of all nodes to the statement's count.
+ */
 TupleTableSlot *
 rdmaIterateDirectModify(ForeignScanState *node)
 {

@@ -242,6 +242,7 @@ delete_moving(ModifyState *state)
 	return found;
 }
 
+/* Writes the new version of a row on the node that it now belongs to. */
 static void
 insert_moved(ModifyState *state, Datum *values, bool *isnull)
 {

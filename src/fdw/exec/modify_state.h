@@ -56,7 +56,7 @@ typedef struct ModifyState
 	 * updates and deletes: so many of the values, the first ones, are ctid, tableoid and key of
 	 * the row there
 	 */
-	List	   *key;			/* RF_MODIFY_KEY */
+	List	   *key;			/* as RfModifyPlan.key */
 	int			place_count;
 	AttrNumber *place_attnos;	/* where these are in the plan's rows */
 	RfValueWriter *writer;

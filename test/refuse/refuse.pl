@@ -23,7 +23,7 @@ foreach my $case ($run->cases)
 {
 	foreach my $node (qw(n1 n2))
 	{
-		foreach my $what (qw(refuse late cut slow))
+		foreach my $what (qw(refuse late cut slow torn dribble))
 		{
 			# a session that is connected connects no more
 			next if $case->{warm} && $what =~ /refuse|late/;

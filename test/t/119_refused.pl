@@ -35,7 +35,7 @@ foreach my $case (grep { !$_->{warm} } $run->cases)
 }
 foreach my $case (map { $_->[1] } (sort { $a->[0] <=> $b->[0] } map { [ rand(), $_ ] } $run->cases)[ 0 .. 39 ])
 {
-	try($case, rand() < 0.5 ? 'n1' : 'n2', (qw(late cut slow slow))[ int(rand(4)) ], 1 + int(rand(8)));
+	try($case, rand() < 0.5 ? 'n1' : 'n2', (qw(late cut slow torn dribble))[ int(rand(5)) ], 1 + int(rand(8)));
 }
 is(join("\n", @defects), '', "seed $seed: each answer is right, or an error that names the node");
 cmp_ok($count{'refuse error'}, '>', 50, 'a node that refuses a connection is down for the statement that needs it') or diag(explain(\%count));

@@ -10,6 +10,8 @@
 #   late     nothing moves on the k-th new connection for DELAY seconds
 #   cut      the connection on which the k-th round trip begins is reset, before the node gets that
 #   slow     the k-th round trip reaches the node DELAY seconds later
+#   torn     the connection ends in the middle of the answer to the k-th round trip
+#   dribble  the answer to the k-th round trip comes in PIECES pieces of a few bytes, STEP seconds apart, and then the rest
 #
 # A round trip begins when the client sends something for the first time or after the node has sent something.
 package Refuse::Proxy;
@@ -22,7 +24,7 @@ use POSIX ();
 use Socket qw(SOL_SOCKET SO_LINGER IPPROTO_TCP TCP_NODELAY);
 use Time::HiRes qw(time);
 
-use constant DELAY => 0.05;			# some transactions of the writer
+use constant { DELAY => 0.05, PIECES => 40, STEP => 0.002 };			# some transactions of the writer
 
 sub start
 {
@@ -177,18 +179,26 @@ sub forward
 						next;
 					}
 					$other->{not_before} = $now + DELAY if $strikes->($e->{name}, $trips{ $e->{name} }, 'slow');
+					$other->{torn} = $strikes->($e->{name}, $trips{ $e->{name} }, 'torn');
+					$e->{pieces} = $strikes->($e->{name}, $trips{ $e->{name} }, 'dribble') ? PIECES : 0;
 				}
 				$other->{turn} = 1 if $other->{client};
+				if ($e->{torn})
+				{
+					substr($data, length($data) >> 1) = '';
+					$e->{ended} = $other->{closing} = 1;
+				}
 				$other->{out} .= $data;
 			}
 		}
 		foreach my $socket (@{ $writable // [] })
 		{
 			my $e = $ends{$socket} or next;
-			my $n = length($e->{out}) ? syswrite($socket, $e->{out}) : 0;
+			my $n = length($e->{out}) ? syswrite($socket, $e->{out}, $e->{pieces} ? 7 : length($e->{out})) : 0;
 
 			next if !defined $n && $!{EAGAIN};
 			substr($e->{out}, 0, $n) = '' if $n;
+			($e->{pieces}, $e->{not_before}) = ($e->{pieces} - 1, $now + STEP) if $n && $e->{pieces};
 			next if defined $n && (length($e->{out}) || !$e->{closing});
 			# all that came before the end is written; a client that is gone needs no more either
 			delete $ends{$socket};

@@ -37,6 +37,11 @@ my @kinds = (
 	{ kind => 'join with copies', sql => ['SELECT sum(p.coins), count(*) FROM purse p JOIN copies c ON c.id = p.g + 1'], want => '0|600' },
 	{ kind => 'UPDATE', sql => [ 'BEGIN', 'UPDATE seen SET coins = p.coins FROM purse p WHERE p.id = seen.id', 'SELECT sum(coins), count(*) FROM seen', 'ROLLBACK' ], want => '0|600' },
 	{ kind => 'UPDATE by rows', sql => [ 'BEGIN', 'UPDATE seen SET coins = p.coins FROM purse p WHERE p.id = seen.id AND random() >= 0', 'SELECT sum(coins), count(*) FROM seen', 'ROLLBACK' ], want => '0|600' },
+	{ kind => 'UPDATE of copies', sql => [ 'BEGIN', 'UPDATE copies SET v = 1', 'SELECT sum(v), count(*) FROM copies', 'ROLLBACK' ], want => '100|100' },
+	{ kind => 'UPDATE of copies by rows', sql => [ 'BEGIN', 'UPDATE copies SET v = p.coins FROM purse p WHERE p.id = copies.id AND random() >= 0 AND p.g > 90', 'SELECT count(*) FROM copies', 'ROLLBACK' ], want => '100' },
+	{ kind => 'UPDATE of the key', sql => [ 'BEGIN', 'UPDATE seen SET id = -id WHERE id > 500', 'SELECT count(*), count(DISTINCT id) FROM seen', 'ROLLBACK' ], want => '600|600' },
+	{ kind => 'commit of both', sql => [ 'BEGIN', 'INSERT INTO pair SELECT i FROM generate_series(1, 20) i', 'COMMIT', 'SELECT count(*) % 20 FROM pair' ], want => '0' },
+	{ kind => 'locked', sql => [ 'BEGIN', 'SELECT sum(coins), count(*) FROM (SELECT coins FROM seen ORDER BY id LIMIT 20 FOR UPDATE SKIP LOCKED) x', 'ROLLBACK' ], want => '0|20' },
 	{ kind => 'DELETE', sql => [ 'BEGIN', 'DELETE FROM seen WHERE id > 500', 'SELECT count(*) FROM seen', 'ROLLBACK' ], want => '500' },
 	{ kind => 'DELETE by rows', sql => [ 'BEGIN', 'DELETE FROM seen WHERE id > 500 AND random() >= 0', 'SELECT count(*) FROM seen', 'ROLLBACK' ], want => '500' },
 	{ kind => 'TRUNCATE', sql => [ 'BEGIN', 'TRUNCATE seen', 'SELECT count(*) FROM seen', 'ROLLBACK' ], want => '0' },
@@ -78,10 +83,11 @@ sub new
 		CREATE TABLE purse AS SELECT i AS id, i % 100 AS g, 0 AS coins, $body AS body FROM generate_series(1, 600) i;
 		CREATE TABLE seen AS SELECT i AS id, 0 AS coins FROM generate_series(1, 600) i;
 		CREATE TABLE log (k int, coins int);
+		CREATE TABLE pair (k int);
 		CREATE TABLE grp AS SELECT i AS g, 'g' || i % 7 AS name FROM generate_series(0, 99) i;
 		CREATE TABLE copies AS SELECT i AS id, 0 AS v FROM generate_series(1, 100) i;
 		CREATE TABLE here AS SELECT i AS id FROM generate_series(1, 600) i;
-		SELECT rdma.distribute_table('purse', 'many', 'id'), rdma.distribute_table('seen', 'many', 'id'), rdma.distribute_table('log', 'many', 'k'),
+		SELECT rdma.distribute_table('purse', 'many', 'id'), rdma.distribute_table('seen', 'many', 'id'), rdma.distribute_table('log', 'many', 'k'), rdma.distribute_table('pair', 'many', 'k'),
 			rdma.distribute_table('grp', 'many', 'g'), rdma.distribute_table('copies', 'many', replicated => true);
 		ANALYZE purse, seen, grp, copies, here");
 	ask($co, q{CREATE FUNCTION inner_sum() RETURNS bigint LANGUAGE plpgsql AS 'BEGIN RETURN (SELECT sum(coins) FROM purse); END';
@@ -185,7 +191,7 @@ sub judge
 	my $line = "$error->{C} $error->{M}" . ($error->{D} ? " ($error->{D})" : '');
 	return $line if $error->{C} eq 'XX000' || $text =~ /pipeline mode|another command/;
 	return "$line, which needs no other node" if $what eq 'refuse' && ($case->{any} || $case->{only} && $node eq 'n2');
-	return "$line, and nothing was lost" if $what eq 'late' || $what eq 'slow';
+	return "$line, and nothing was lost" if $what =~ /^(late|slow|dribble)$/;
 	return $line unless $text =~ /\b$node\b/ || $case->{caught} && $text =~ /\bn[12]\b/;
 	$self->{said}{ "$error->{C} $error->{M}" =~ s/"[^"]*"/"..."/gr }++;
 	return 'error';
@@ -215,9 +221,9 @@ sub try
 	if ($verdict eq 'error')
 	{
 		$wire->query('ROLLBACK', deadline => time() + PATIENCE);
-		my $after = $self->answer($wire, { sql => ['SELECT sum(coins), count(*) FROM purse'] });
+		my $after = $self->answer($wire, { sql => ['SELECT sum(coins), count(*), (SELECT count(*) % 20 FROM pair) FROM purse'] });
 		my $text = $after->{text} // $after->{defect} // "$after->{error}{C} $after->{error}{M}";
-		$verdict = "the next statement: $text" unless $text eq '0|600';
+		$verdict = "the next statement: $text" unless $text eq '0|600|0';
 	}
 	$answer->{defect} ? $wire->drop : $wire->close;
 	return ($struck, $verdict);

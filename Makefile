@@ -10,6 +10,7 @@
 #                         TESTS='01_a 02_b' only those, PROVIDER=soft_tcp over another provider
 #   make indent           format the C files with pg_bsd_indent; check-unit TESTS=indent only looks
 #   make check-static     warnings of gcc and clang, clang's analyzer and cppcheck; needs no server
+#   make questions        the statements that the extension sends to other servers, and the checks of their answers, as a table
 #   make house            how simple the tree is: lines, hooks, settings, ..., the English, with the limits (test/static/house.pl)
 #   make check-versions   SQL and isolation tests on PostgreSQL 17 and 18, and with data nodes of those
 #   make check-memory     tests under ASan, UBSan and Valgrind, on a PostgreSQL with assertions: test/memory/check.sh
@@ -61,7 +62,7 @@ PG_CFLAGS += -MMD -MP
 EXTRA_CLEAN = $(OBJS:.o=.d)
 
 # Targets that need no PGXS, so that they work before PostgreSQL is installed; PGXS also has a "check" that only refuses.
-own = help check check-% house install-deps demo demo-stop bench-scan bench-fdw bench-join bench-scaling bench-star bench-keys bench-planning bench-many bench-moves bench-commit bench-engine bench-engine-nodes bench-engine-verbs bench-region bench-region-verbs
+own = help check check-% house questions install-deps demo demo-stop bench-scan bench-fdw bench-join bench-scaling bench-star bench-keys bench-planning bench-many bench-moves bench-commit bench-engine bench-engine-nodes bench-engine-verbs bench-region bench-region-verbs
 ifneq ($(filter-out $(own),$(or $(MAKECMDGOALS),all)),)
 ifneq ($(PGXS),)
 include $(PGXS)
@@ -136,6 +137,9 @@ check-full:
 
 $(one_group): install-deps
 	@$(run_check) $(@:check-%=%)
+
+questions:
+	@$(srcdir)/test/static/questions.pl --table $(srcdir)
 
 house:
 	@$(srcdir)/test/static/house.pl $(srcdir)

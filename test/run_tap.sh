@@ -28,7 +28,7 @@ else
 	if [ "$group" = tap ]; then
 		mapfile -t files < <(printf '%s\n' "${longest[@]}" t/*.pl | awk '!seen[$0]++' | grep -Fxvf <(printf '%s\n' "${rest[@]}"))
 	else
-		files=("${rest[@]}" t/{088_differential,126_lying_answers}.pl)
+		files=("${rest[@]}" t/{088_differential,126_lying_answers,127_hostile_callers}.pl)
 		export DURATION=${DURATION:-60}
 	fi
 fi

@@ -71,7 +71,7 @@ push @wrong, "test/lying/Lying/Questions.pm: $_ sends no statement" foreach grep
 push @wrong, "$_ sends statements in $called{$_} calls, and test/lying/Lying/Questions.pm knows of $known{$_}{calls}" foreach grep { $called{$_} && $known{$_}{calls} != $called{$_} } sort keys %known;
 
 my $lines = join('', map { my $place = $_->{place} =~ s/^src\/(.*): (\w+)$/`$1`, `$2`/r =~ s/^(rdma\.\w+)$/`$1`/r; "| $place | $_->{asks} | $_->{check} |\n" } @Lying::Questions::questions);
-if ($table) { print $lines; }
+if ($table) { print "| asked by | asked for | the answer |\n| --- | --- | --- |\n$lines"; }
 else
 {
 	push @wrong, "docs/security.md: the table of questions is not what test/static/questions.pl --table prints" if index(slurp('docs/security.md'), "| --- | --- | --- |\n$lines\n") < 0;

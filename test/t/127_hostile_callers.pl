@@ -28,6 +28,11 @@ for (my $i = 0; $i < 240 || time() < $end; $i++)
 	push @defects, "$role, $number: $verdict: " . substr($what, 0, 600) unless $verdict =~ /^(?:right|error)$/;
 }
 is(join("\n", @defects), '', "seed $seed: each call is answered, or an error, and lends no rights");
+# It would be seen.
+$node->safe_psql('postgres', q{CREATE FUNCTION rdma.hole(text) RETURNS boolean LANGUAGE plpgsql SECURITY DEFINER AS 'BEGIN RETURN $1 = $1; END'});
+my ($hole) = grep { $_->{name} eq 'hole' } $calls->functions('plain');
+my ($verdict) = $calls->try('plain', $hole, 7);
+is($verdict, 'code of the role ran as another one', 'a function that lends rights is noticed');
 $calls->end;
 unlike(slurp_file($node->logfile), qr/PANIC|TRAP|terminated by signal (?:6|11)/, 'the server did not crash');
 $node->stop;

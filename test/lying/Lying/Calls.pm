@@ -6,8 +6,8 @@
 #   my ($verdict, $what) = $calls->try($role, $function, $seed);       # right, error, or what went wrong
 #   Lying::Calls::roles()
 #
-# Each role has a schema with functions, operators, casts and tables of its own, all of which note the role that runs them; it comes first in
-# the search_path. A role may break what it owns. Nothing that another role owns may change, and no code may run as another role.
+# Each role has a schema with functions, operators and tables of its own, whose code counts when another role runs it, in a sequence, which no
+# rollback takes back; it comes first in the search_path. A role may break what it owns. Nothing that another role owns may change, and no code may run as another role.
 package Lying::Calls;
 
 use strict;
@@ -48,8 +48,8 @@ sub new
 		run($port, 'CREATE EXTENSION rdma_fdw', db => $db);
 		run($port, join('', map { "CREATE SCHEMA h_$_ AUTHORIZATION $_; " . (@{ $access{$_} } ? "SELECT rdma.grant_access('$_', " . join(', ', map { "'$_'" } @{ $access{$_} }) . ');' : '') } roles()), db => $db);
 	}
-	run($port, "ALTER DATABASE postgres OWNER TO owner; CREATE TABLE ledger (a int); CREATE TABLE secret (word text); INSERT INTO secret VALUES ('secret'); CREATE TABLE ran (owner text, who text DEFAULT current_user);
-		GRANT INSERT ON ran TO PUBLIC; GRANT USAGE ON FOREIGN DATA WRAPPER rdma_fdw TO PUBLIC;
+	run($port, "ALTER DATABASE postgres OWNER TO owner; CREATE TABLE ledger (a int); CREATE TABLE secret (word text); INSERT INTO secret VALUES ('secret'); CREATE SEQUENCE lent;
+		GRANT USAGE ON SEQUENCE lent TO PUBLIC; GRANT USAGE ON FOREIGN DATA WRAPPER rdma_fdw TO PUBLIC;
 		CREATE SERVER theirs FOREIGN DATA WRAPPER rdma_fdw OPTIONS (host '127.0.0.1', port '$port', dbname 'away1'); CREATE USER MAPPING FOR postgres SERVER theirs;
 		CREATE SERVER their_set FOREIGN DATA WRAPPER rdma_fdw OPTIONS (nodes 'theirs'); CREATE FOREIGN TABLE their_table (a int) SERVER theirs; SELECT rdma.enroll_nodes('their_set')");
 	$self->own($_) foreach roles();
@@ -73,7 +73,7 @@ sub own
 		run($port, "DROP SCHEMA IF EXISTS h_$role CASCADE; CREATE SCHEMA h_$role AUTHORIZATION $role", db => $db);
 	}
 	run($port, "SET search_path = h_$role, public; SET client_min_messages = warning;
-		CREATE FUNCTION note() RETURNS boolean LANGUAGE plpgsql AS 'BEGIN INSERT INTO public.ran (owner) VALUES (''$role''); RETURN true; EXCEPTION WHEN OTHERS THEN RETURN true; END';"
+		CREATE FUNCTION note() RETURNS boolean LANGUAGE plpgsql AS 'BEGIN IF current_user OPERATOR(pg_catalog.<>) ''$role'' THEN PERFORM pg_catalog.nextval(''public.lent''); END IF; RETURN true; END';"
 		. join('', map { my $type = $_; ("CREATE FUNCTION trap($type, $type) RETURNS boolean LANGUAGE plpgsql IMMUTABLE AS 'BEGIN PERFORM h_$role.note(); RETURN true; END';",
 				map { "CREATE OPERATOR $_ (LEFTARG = $type, RIGHTARG = $type, FUNCTION = trap);" } qw(= < > <> <=)) } qw(int bigint text name oid pg_catalog.bool regclass))
 		. "CREATE FUNCTION format(text, text) RETURNS text LANGUAGE sql AS 'SELECT h_$role.note()::text'; CREATE FUNCTION quote_ident(name) RETURNS text LANGUAGE sql AS 'SELECT h_$role.note()::text';
@@ -102,11 +102,11 @@ sub state
 		(SELECT pg_catalog.string_agg(pg_catalog.concat(oid, proname, proacl, prosecdef, proconfig, prosrc), ',' ORDER BY oid) FROM pg_catalog.pg_proc WHERE proowner = 10 AND pronamespace <> 'pg_catalog'::pg_catalog.regnamespace),
 		(SELECT pg_catalog.string_agg(f::text, ',' ORDER BY oid) FROM pg_catalog.pg_foreign_server f WHERE srvowner = 10), (SELECT pg_catalog.string_agg(u::text, ',' ORDER BY u.oid) FROM pg_catalog.pg_user_mapping u JOIN pg_catalog.pg_foreign_server s ON s.oid = u.umserver WHERE s.srvowner = 10),
 		(SELECT pg_catalog.string_agg(p::text, ',' ORDER BY server) FROM rdma.placement p WHERE server = 'their_set'), (SELECT pg_catalog.string_agg(d::text, ',') FROM pg_catalog.pg_db_role_setting d), (SELECT pg_catalog.count(*) FROM pg_catalog.pg_largeobject_metadata))),
-		(SELECT pg_catalog.string_agg(DISTINCT who || ' ran code of ' || owner, ', ') FROM public.ran WHERE who <> owner),
+		(SELECT is_called FROM public.lent),
 		pg_catalog.md5(pg_catalog.concat_ws(';', (SELECT pg_catalog.string_agg(pg_catalog.concat(oid, relacl), ',' ORDER BY oid) FROM pg_catalog.pg_class WHERE relowner <> 10 AND relkind <> 't'),
 			(SELECT pg_catalog.string_agg(f::text, ',' ORDER BY oid) FROM pg_catalog.pg_foreign_server f WHERE srvowner <> 10), (SELECT pg_catalog.string_agg(p::text, ',' ORDER BY server) FROM rdma.placement p)))", deadline => time() + 60);
 	die "calls: the server does not answer: " . ($r->{error} ? $r->{error}{M} : 'lost') . "\n" if $r->{error} || $r->{lost} || $r->{late};
-	return { md5 => $r->{rows}[0][0], ran => $r->{rows}[0][1], theirs => $r->{rows}[0][2] };
+	return { md5 => $r->{rows}[0][0], lent => $r->{rows}[0][1] eq 't', theirs => $r->{rows}[0][2] };
 }
 
 # ---------- functions and values ----------
@@ -196,7 +196,7 @@ sub try
 	my $what = join('; ', @setting, $call) . ($error ? ": $error->{C} $error->{M}" : '');
 	return ('another role is left', "$what: $told") if ($told // '') ne "$role${role}off";
 	my $now = $self->state;
-	return ("$now->{ran}", $what) if defined $now->{ran};
+	return ('code of the role ran as another one', $what) if $now->{lent};
 	return ('what others own has changed', $what) if $now->{md5} ne $self->{before}{md5};
 	if ($now->{theirs} ne $self->{before}{theirs})
 	{

@@ -5,6 +5,7 @@
 #   $proxy->port
 #   $proxy->tell('key', 'null');                      # lies like this from now on: see %lies; tell() without arguments: the truth
 #   my ($seen, $unknown, $lies) = $proxy->heard;      # since the last call: keys of questions (hash), texts of none (hash), how many lies
+#   $proxy->tell('key', 'ask_number');                # the same for the questions themselves: see %asks
 #   $proxy->end
 #
 # It looks at messages of the client to know which statement the next answer is to: simple queries, and the extended protocol, also in
@@ -22,6 +23,8 @@ use Time::HiRes qw(time);
 use Lying::Questions;
 
 use constant ROOM => 4 << 20;    # bytes that wait in one direction of a connection
+
+my ($lie_key, $lie, $told) = ('', 'honest', 0);
 
 # ---------- lies: what becomes of the messages of one answer ----------
 
@@ -144,6 +147,65 @@ sub each_column
 	return join('', map { $_->[0] eq 'D' ? row_of($change->(fields_of($_->[1]))) : $_->[0] eq 'T' ? head_of($change->(columns_of($_->[1]))) : message(@$_) } @$messages);
 }
 
+# ---------- lies of a coordinator: what becomes of the text of a question, or of its parameters ----------
+
+sub one_of { return $_[ rand @_ ]; }
+
+# A place in a text, as one of the matches of an expression, with something else.
+sub elsewhere
+{
+	my ($text, $what, $with) = @_;
+	my @at;
+	push @at, [ $-[0], $+[0] - $-[0] ] while $text =~ /$what/g;
+	my $place = $at[ rand @at ] // return $text;
+	substr($text, $place->[0], $place->[1]) = $with->(substr($text, $place->[0], $place->[1]));
+	return $text;
+}
+
+my @numbers = qw(-1 0 1 2 7 255 65535 65536 2147483647 -2147483648 4294967295 9223372036854775807 99999999999999999999);
+my @harmless = grep { !/DROP/ && length() < 100_000 } @texts;
+my $literal = qr/'(?:[^'\\]|'')*'/;
+my %change = (    # of a text, or of a parameter
+	flip => sub { my ($t) = @_; substr($t, rand length $t, 1) = chr(rand 255) if length $t; return $t; },
+	word => sub { my ($t) = @_; substr($t, 4 * int(rand(length($t) / 4)), 4) = one_of("\xff\xff\xff\xff", "\0\0\0\0", "\xff\xff\xff\x7f", "\1\0\0\0", pack('V', rand(2**32))) if length $t >= 4; return $t; },
+	cut => sub { return substr($_[0], 0, length($_[0]) * rand()); },
+	longer => sub { return $_[0] x 2; },
+	number => sub { return elsewhere($_[0], qr/-?\d+/, sub { one_of(@numbers) }); },
+	value => sub { my ($t) = @_; return $t =~ $literal ? elsewhere($t, $literal, sub { "'" . (one_of(@harmless) =~ s/'/''/gr) . "'" }) : one_of(@harmless); },
+	inner => sub { return elsewhere($_[0], qr/\w+/, sub { one_of(@numbers, qw(x public.seed rdma.placement pg_authid hash replicate NULL)) }); },
+	nothing => sub { return undef; });
+my %asks = map { ("ask_$_" => $change{$_}) } keys %change;
+
+sub asks { return sort keys %asks; }
+
+# A text has no zero bytes and is no NULL.
+sub changed_text { my ($text) = @_; return ($asks{$lie}->($text) // '') =~ s/\0.*//sr; }
+
+# One of the parameters of Bind, or their number.
+sub changed_bind
+{
+	my ($body) = @_;
+	my ($names) = $body =~ /^([^\0]*\0[^\0]*\0)/;
+	my $at = length $names;
+	my $formats = 2 + 2 * unpack('n', substr($body, $at, 2));
+	my $head = substr($body, 0, $at + $formats);
+	my ($count, @values) = unpack('n', substr($body, $at + $formats, 2));
+	$at += $formats + 2;
+	for (1 .. $count)
+	{
+		my $length = unpack('l>', substr($body, $at, 4));
+		push @values, $length < 0 ? undef : substr($body, $at + 4, $length);
+		$at += 4 + ($length > 0 ? $length : 0);
+	}
+	if (@values)
+	{
+		my $which = int(rand @values);
+		$values[$which] = $asks{$lie}->($values[$which] // '');
+		pop @values if rand() < 0.03;
+	}
+	return $head . pack('n', scalar @values) . join('', map { defined $_ ? pack('N', length $_) . $_ : pack('N', 0xffffffff) } @values) . substr($body, $at);
+}
+
 # ---------- the process ----------
 
 sub start
@@ -191,7 +253,6 @@ sub end
 	return;
 }
 
-my ($lie_key, $lie, $told) = ('', 'honest', 0);
 my (%seen, %unknown);
 
 sub command
@@ -304,9 +365,9 @@ sub from_client
 		my $length = $head - 4 + unpack('N', substr($side->{in}, $head - 4, 4));
 		last if length $side->{in} < $length;
 		my $message = substr($side->{in}, 0, $length, '');
-		$side->{other}{out} .= $message;
-		if (!$side->{started}) { $side->{started} = unpack('N', substr($message, 4, 4)) == 196608; next; }
+		if (!$side->{started}) { $side->{other}{out} .= $message; $side->{started} = unpack('N', substr($message, 4, 4)) == 196608; next; }
 		my ($type, $body) = (substr($message, 0, 1), substr($message, 5));
+		$side->{other}{out} .= $asks{$lie} ? changed($c, $type, $body) : $message;
 		if ($type eq 'Q') { ask_of($c, $body =~ s/\0.*//sr, 1); }
 		elsif ($type eq 'P') { my ($name, $text) = split /\0/, $body; $c->{statement}{$name} = $text; }
 		elsif ($type eq 'B') { my (undef, $name) = split /\0/, $body, 3; $c->{bound} = $c->{statement}{$name} // ''; }
@@ -316,13 +377,33 @@ sub from_client
 	return;
 }
 
+# A message of a coordinator that lies.
+sub changed
+{
+	my ($c, $type, $body) = @_;
+	my $is = sub { return grep { $_ eq $lie_key } Lying::Questions::keys_of($_[0]); };
+
+	if ($type eq 'Q' && $is->($body =~ s/\0.*//sr)) { $told++; $body = changed_text($body =~ s/\0.*//sr) . "\0"; }
+	elsif ($type eq 'P')
+	{
+		my ($name, $text, $types) = $body =~ /^([^\0]*\0)([^\0]*)(\0.*)$/s;
+		if ($is->($text) && $text =~ /\d|$literal/ && rand() < 0.5) { $told++; $body = $name . changed_text($text) . $types; }
+	}
+	elsif ($type eq 'B')
+	{
+		my (undef, $name) = split /\0/, $body, 3;
+		if ($is->($c->{statement}{$name} // '')) { $told++; $body = changed_bind($body); }
+	}
+	return message($type, $body);
+}
+
 sub ask_of
 {
 	my ($c, $text, $simple) = @_;
 	my @keys = Lying::Questions::keys_of($text);
 	$seen{$_}++ foreach @keys;
 	$unknown{$text}++ unless @keys;
-	push @{ $c->{queue} }, { text => $text, simple => $simple, lie => scalar grep { $_ eq $lie_key } @keys };
+	push @{ $c->{queue} }, { text => $text, simple => $simple, lie => $lies{$lie} && scalar grep { $_ eq $lie_key } @keys };
 	return;
 }
 

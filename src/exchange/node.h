@@ -84,8 +84,8 @@ extern RfRoute *rf_exchange_spec_route(const ExchangeSpec *spec, TupleDesc desc)
 extern const char *rf_exchange_describe(const ExchangeSpec *spec);
 
 /*
- * A plan node of an exchange, which is a custom scan: the only member of its custom_private. Made by
- * node_plan.c.
+ * A plan node of an exchange, which is a custom scan: the only member of its custom_private. Made
+ * by node_plan.c.
  */
 typedef struct ExchangePlan
 {
@@ -194,6 +194,164 @@ typedef struct ExchangeOutlet
 	uint32		parcel_left;	/* bytes of the parcel that it still lacks */
 } ExchangeOutlet;
 
+/*
+ * One exchange is several jobs. All of the following belongs to the backend that runs the plan
+ * node; its memory goes with the query. Workers of a Gather above it have only the fields that
+ * begin a scan, and `sharing`; workers of its query have `input`, `routing`, `sending` and their
+ * outbox.
+ */
+
+/* The rows of this node's query (node_exec.c) */
+typedef struct ExchangeInput
+{
+	CachedPlan *plan;
+	QueryDesc  *query;			/* NULL: this node sends no rows */
+	bool		started;		/* its first row was asked for; parallel mode is on if it needs it */
+	bool		inside;			/* its ExecProcNode is on the stack */
+	PlanState  *node;			/* the source of this process's rows: its plan, or a worker's part
+								 * of it */
+	bool		over;			/* that gives no more rows, or no more rows are wanted */
+	uint64		rows;			/* that it has given */
+	SeqScanState *scan;			/* a bare sequential scan, which needs no executor */
+} ExchangeInput;
+
+/* Workers of that query (node_workers.c) */
+typedef struct ExchangeWorkers
+{
+	GatherState *gather;		/* NULL without workers */
+	ExchangeOutboxes *outboxes; /* their batches; NULL: no workers were started, or all is sent */
+	ExchangeOutbox *outbox;		/* in such a worker: takes the place of the flows */
+} ExchangeWorkers;
+
+/* Which consumers get the rows of the query (node_out.c) */
+typedef struct ExchangeRouting
+{
+	RfRows	   *rows;			/* taken from the query, not all sent yet */
+	uint32		rows_wanted;	/* before they are routed; grows */
+	bool		routed;
+	RfRoute    *route;
+	int			consumers;
+	uint64		consumer_mask;	/* consumers - 1 when they are a power of two, else 0 */
+	int			destinations;	/* consumers; in a worker also all of them together */
+	uint64	   *hashes;			/* of `rows` */
+	uint16	   *places;			/* where each row goes: a consumer, `consumers` for all of them, or
+								 * nowhere */
+	uint16	   *numbers;		/* routed: the rows by place; room to list those for all thrice */
+	uint32	   *next;			/* for each place the first row that has still to go, */
+	uint32	   *left;			/* and how many these are; this node's own rows wait for the reader
+								 * here */
+	uint32		spread_turn;
+	MemoryContext hashing;		/* garbage of hashing a toasted key */
+} ExchangeRouting;
+
+/*
+ * Rows that all consumers get are encoded once. encoder NULL: there are no such rows, or one other
+ * consumer, or this is a worker.
+ */
+typedef struct ExchangeCommon
+{
+	bool		list;			/* they are a list of their own */
+	RfEncoder  *encoder;
+	uint8	   *space;
+	uint8	   *place;			/* where the batch lies: memory that all of them are sent from, or
+								 * NULL: `space` */
+	uint32		size;
+	uint32		room;
+	bool		filling;
+} ExchangeCommon;
+
+/* A batch outside the send buffers: of ExchangeCommon, or of one large row. */
+typedef struct ExchangeParcel
+{
+	const uint8 *data;			/* NULL: no parcel is on its way */
+	bool		placed;			/* it is sent from there, else copied into send buffers */
+	const ExchangeWorkerBatch *from;	/* it is this; NULL: the leader's own */
+	uint32		length;
+	uint64		rows;
+} ExchangeParcel;
+
+/* Batches on their way to the consumers (node_out.c) */
+typedef struct ExchangeSending
+{
+	ExchangeProduction production;
+	int			live_outlets;
+	ExchangeOutlet *outlets;	/* one for each destination; the own one is not used */
+	RfGroupSubmit *submits;		/* room for a batch of each destination */
+	ExchangeCommon common;
+	ExchangeParcel parcel;
+	TupleTableSlot *large;		/* virtual */
+	uint32		flush_seen;		/* tick of the flush timer */
+	bool		flush;			/* rows have waited for rdma_fdw.flush_time: send the rows so far */
+} ExchangeSending;
+
+/* Batches of other nodes (node_move.c) */
+typedef struct ExchangeReceiving
+{
+	bool		ended;
+	RfDecoder  *decoder;
+	bool		loaded;			/* the decoder has a batch, this: */
+	const void *batch;
+	uint32		length;
+	const ExchangeWorkerBatch *from;	/* it is this, for this node; NULL: it was received */
+	bool		holding;		/* it lies in this receive buffer, or in `copy` */
+	RfGroupBuffer buffer;
+	RfReassembly copy;			/* of batches that came in pieces */
+} ExchangeReceiving;
+
+/* Rows that wait for the reader (node_move.c) */
+typedef struct ExchangeStore
+{
+	Tuplestorestate *tuples;	/* NULL: nothing yet */
+	TupleTableSlot *stored;
+	TupleTableSlot *arriving;	/* virtual, for rows on their way into the store */
+	uint64		waiting;		/* rows of the store not read yet */
+	uint64		bytes;
+	uint64		spilled;
+	uint32		unpolled;		/* its own rows since the last check for arrivals */
+} ExchangeStore;
+
+/* Rows that several processes, or plan nodes, take (node_share.c, node_collect.c) */
+typedef struct ExchangeSharing
+{
+	ExchangeBatches *batches;	/* NULL: this process reads alone, as it comes */
+	ExchangeCursor *cursor;		/* of the processes that read them here; NULL before the first */
+	ExchangeState *source;		/* the plan node whose exchange and batches these are; NULL: this
+								 * one */
+	RfDecoder  *decoder;		/* of the batch that this process took; arriving batches have their
+								 * own */
+	RfEncoder  *own_encoder;	/* until all are collected: of own rows, into */
+	char	   *own_space;
+	bool		collected;		/* all are in the batches, and may be taken */
+	bool		shared;			/* with workers, or by a leader */
+	bool		taken;			/* the decoder has rows */
+	bool		appended;		/* an Append has it together with other rows */
+	struct ParallelContext *parallel;	/* of the Gather above it */
+} ExchangeSharing;
+
+/* The plan above it, and what it has seen of the rows (node_exec.c, node_drive.c) */
+typedef struct ExchangeReader
+{
+	bool		keep;			/* it may rescan: the store keeps all rows */
+	bool		nested;			/* it is part of another exchange's query */
+	bool		copied;			/* a reader above it copies the rows that it takes; see
+								 * node_drive.c */
+	bool		exposed;		/* its row may be in use while another exchange waits */
+	bool		given;			/* it has got a row since the start */
+	bool		lent;			/* it has a row that points into memory of the query or of a batch */
+	bool		over;			/* it has had the last row, or needs no more */
+} ExchangeReader;
+
+/* Which rows have partners in other exchanges (node_filter.c) */
+typedef struct ExchangePartners
+{
+	ExchangeKeys *keys;			/* of its rows on this node; NULL: no other exchange is filtered by
+								 * it */
+	bool		cut_short;		/* nobody waited for all of them */
+	ExchangeFilters *filters;	/* of its own rows; NULL: all are needed */
+	bool		sent;			/* our filter was sent or is being sent */
+	bool		asks_first;		/* rf_filter_passes() is asked before the scan's conditions */
+} ExchangePartners;
+
 struct ExchangeState
 {
 	CustomScanState css;		/* first */
@@ -204,129 +362,22 @@ struct ExchangeState
 	ResourceOwner owner;		/* current when it began */
 	bool		by_reference;	/* some column is passed by reference */
 
-	/* the query */
-	CachedPlan *plan;
-	QueryDesc  *query;
-	bool		started;		/* its first row was asked for; parallel mode is on if it needs it */
-	bool		inside;			/* its ExecProcNode is on the stack */
-	PlanState  *input;			/* the source of this process's rows: its plan, or a worker's part
-								 * of it */
-	bool		input_over;		/* that gives no more rows, or no more rows are wanted */
-	uint64		input_rows;		/* that it has given */
-	SeqScanState *scan;			/* a bare sequential scan, which needs no executor */
-
-	/* its workers (node_workers.c) */
-	GatherState *gather;		/* NULL without workers */
-	ExchangeOutboxes *outboxes; /* their batches; NULL: no workers were started, or all is sent */
-	ExchangeOutbox *outbox;		/* in such a worker: takes the place of the flows */
-
-	/* rows out */
-	ExchangeProduction production;
-	RfRows	   *rows;			/* taken from the query, not all sent yet */
-	uint32		rows_wanted;	/* before they are routed; grows */
-	bool		routed;
-	RfRoute    *route;
-	int			consumers;
-	uint64		consumer_mask;	/* consumers - 1 when they are a power of two, else 0 */
-	int			destinations;	/* consumers; in a worker also all of them together */
-	int			live_outlets;
-	ExchangeOutlet *outlets;	/* one for each destination; the own one is not used */
-	RfGroupSubmit *submits;		/* room for a batch of each destination */
-	uint64	   *hashes;			/* of `rows` */
-	uint16	   *places;			/* where each row goes: a consumer, `consumers` for all of them, or
-								 * nowhere */
-	uint16	   *numbers;		/* routed: the rows by place; room to list those for all thrice */
-	uint32	   *next;			/* for each place the first row that has still to go, */
-	uint32	   *left;			/* and how many these are; this node's own rows wait for the reader
-								 * here */
-	uint32		spread_turn;
-	MemoryContext hashing;		/* garbage of hashing a toasted key */
-
-	/*
-	 * Rows that all consumers get are encoded once (NULL: there are no such rows, or one other
-	 * consumer, or this is a worker).
-	 */
-	bool		common_list;	/* they are a list of their own */
-	RfEncoder  *common;
-	uint8	   *common_space;
-	uint8	   *common_place;	/* where the batch lies: memory that all of them are sent from, or
-								 * NULL: common_space */
-	uint32		common_size;
-	uint32		common_room;
-	bool		common_filling;
-
-	/* A batch outside the send buffers: of `common`, or of one large row. */
-	const uint8 *parcel;		/* NULL: no parcel is on its way */
-	bool		parcel_placed;	/* it is sent from there, else copied into send buffers */
-	const ExchangeWorkerBatch *parcel_from; /* it is this; NULL: the leader's own */
-	uint32		parcel_length;
-	uint64		parcel_rows;
-	TupleTableSlot *large;		/* virtual */
-	uint32		flush_seen;		/* tick of the flush timer */
-	bool		flush;			/* rows have waited for rdma_fdw.flush_time: send the rows so far */
-
-	/* incoming rows */
-	bool		in_ended;
-	RfDecoder  *decoder;
-	bool		loaded;			/* the decoder has a batch, this: */
-	const void *batch;
-	uint32		batch_length;
-	const ExchangeWorkerBatch *loaded_from; /* it is this, for this node; NULL: it was received */
-	bool		holding;		/* it lies in this receive buffer, or in `copy` */
-	RfGroupBuffer buffer;
-	RfReassembly copy;			/* of batches that came in pieces */
-
-	/* rows that wait for the reader */
-	Tuplestorestate *store;		/* NULL: nothing yet */
-	TupleTableSlot *stored;
-	TupleTableSlot *arriving;	/* virtual, for rows on their way into the store */
-	uint64		waiting;		/* rows of the store not read yet */
-	uint64		store_bytes;
-	uint64		store_spilled;
-	uint32		unpolled;		/* its own rows since the last check for arrivals */
-
-	/*
-	 * State shared by several processes (node_share.c). A worker has only these and the fields
-	 * that begin a scan.
-	 */
-	ExchangeBatches *batches;	/* NULL: this process reads alone, as it comes */
-	ExchangeCursor *cursor;		/* of the processes that read them here; NULL before the first */
-	ExchangeState *source;		/* the plan node whose exchange and batches these are; NULL: this
-								 * one */
-	RfDecoder  *shared_decoder; /* of the batch that this process took; arriving batches have their
-								 * own */
-	RfEncoder  *own_encoder;	/* until all are collected: of own rows, into */
-	char	   *own_space;
-	bool		collected;		/* all are in the batches, and may be taken */
-	bool		shared;			/* with workers, or by a leader */
-	bool		taken;			/* that decoder has rows */
-	bool		appended;		/* an Append has it together with other rows */
-	struct ParallelContext *parallel;	/* of the Gather above it */
-
-	/* the reader */
-	bool		keep;			/* it may rescan: the store keeps all rows */
-	bool		nested;			/* it is part of another exchange's query */
-	bool		copied;			/* a reader above it copies the rows that it takes; see
-								 * node_drive.c */
-	bool		exposed;		/* its row may be in use while another exchange waits */
-	bool		given;			/* it has got a row since the start */
-	bool		lent;			/* it has a row that points into memory of the query or of a batch */
-	bool		reading_over;	/* it has had the last row, or needs no more */
-
-	/* partners (node_filter.c) */
-	ExchangeKeys *keys;			/* of its rows on this node; NULL: no other exchange is filtered by
-								 * it */
-	bool		cut_short;		/* nobody waited for all of them */
-	ExchangeFilters *filters;	/* of its own rows; NULL: all are needed */
-	bool		filter_sent;	/* our filter was sent or is being sent */
-	bool		asks_first;		/* rf_filter_passes() is asked before the scan's conditions */
+	ExchangeInput input;
+	ExchangeWorkers workers;
+	ExchangeRouting routing;
+	ExchangeSending sending;
+	ExchangeReceiving in;
+	ExchangeStore store;
+	ExchangeSharing sharing;
+	ExchangeReader reader;
+	ExchangePartners partners;
 };
 
 /* All rows for this node are here, read or not. */
 static inline bool
 rf_exchange_has_arrived(const ExchangeState *state)
 {
-	return state->in_ended && !state->loaded && state->production != PRODUCTION_RUNNING;
+	return state->in.ended && !state->in.loaded && state->sending.production != PRODUCTION_RUNNING;
 }
 
 /*
@@ -337,7 +388,8 @@ rf_exchange_has_arrived(const ExchangeState *state)
 static inline bool
 rf_exchange_is_free(const ExchangeState *state, bool waiting)
 {
-	return !state->inside && !(state->lent && (!state->copied || (waiting && state->exposed)));
+	return !state->input.inside &&
+		!(state->reader.lent && (!state->reader.copied || (waiting && state->reader.exposed)));
 }
 
 /* node_outbox.c */
@@ -421,15 +473,15 @@ extern void rf_outbox_count(ExchangeOutbox *outbox, uint64 rows, uint64 filtered
 extern void rf_filter_begin(ExchangeState *state, TupleDesc desc);
 
 /*
- * With state->keys: rows that are here, routed rows of this node's query, or all of the loaded
- * batch, which has been decoded then.
+ * With state->partners.keys: rows that are here, routed rows of this node's query, or all of the
+ * loaded batch, which has been decoded then.
  */
 extern void rf_filter_add_own(ExchangeState *state);
 extern void rf_filter_add_batch(ExchangeState *state);
 
 /*
- * With state->filters, before its query runs. Returns the message to be sent to all consumers,
- * once; NULL: not yet, drive the exchange that it is filtered by.
+ * With state->partners.filters, before its query runs. Returns the message to be sent to all
+ * consumers, once; NULL: not yet, drive the exchange that it is filtered by.
  */
 extern const void *rf_filter_message(ExchangeState *state, uint32 *length);
 
@@ -466,9 +518,9 @@ extern void rf_filter_share(const ExchangeState *state, uint64 *space);
 extern void rf_filter_attach(ExchangeState *state, const uint64 *space);
 
 /*
- * With state->asks_first: a row of state->scan, before the conditions of the scan. False: it has no
- * partner. Finds out, too, whether it pays to ask that so early, and as long as it does not says
- * true.
+ * With state->partners.asks_first: a row of state->input.scan, before the conditions of the scan.
+ * False: it has no partner. Finds out, too, whether it pays to ask that so early, and as long as it
+ * does not says true.
  */
 extern bool rf_filter_passes(ExchangeState *state, TupleTableSlot *slot);
 
@@ -508,7 +560,7 @@ extern void rf_exchange_end_moving(ExchangeState *state);
 static inline bool
 rf_exchange_all_read(const ExchangeState *state)
 {
-	return rf_exchange_has_arrived(state) && state->waiting == 0;
+	return rf_exchange_has_arrived(state) && state->store.waiting == 0;
 }
 
 /* node_batches.c */

@@ -168,7 +168,9 @@ place_of(ExchangeBatches *batches, uint32 number, bool make)
 	{
 		if (make && !DsaPointerIsValid(batches->shared->places[piece]))
 			batches->shared->places[piece] = dsa_allocate_extended(
-																   batches->area, size * sizeof(BatchPlace), DSA_ALLOC_HUGE);
+																   batches->area,
+																   size * sizeof(BatchPlace),
+																   DSA_ALLOC_HUGE);
 		batches->places[piece] = dsa_get_address(batches->area, batches->shared->places[piece]);
 	}
 	return &batches->places[piece][number + FIRST_PLACES - size];

@@ -22,21 +22,21 @@
 static void
 keep(ExchangeState *state, const void *batch, uint32 length)
 {
-	if (!rf_batches_put(state->batches, batch, length))
+	if (!rf_batches_put(state->sharing.batches, batch, length))
 		state->member->counters.spilled_bytes += length;
 }
 
 static void
 begin_own_batch(ExchangeState *state)
 {
-	rf_encoder_begin(state->own_encoder, state->own_space, OWN_BATCH);
+	rf_encoder_begin(state->sharing.own_encoder, state->sharing.own_space, OWN_BATCH);
 }
 
 static void
 keep_own_batch(ExchangeState *state)
 {
-	if (rf_encoder_rows(state->own_encoder) > 0)
-		keep(state, state->own_space, rf_encoder_finish(state->own_encoder));
+	if (rf_encoder_rows(state->sharing.own_encoder) > 0)
+		keep(state, state->sharing.own_space, rf_encoder_finish(state->sharing.own_encoder));
 	begin_own_batch(state);
 }
 
@@ -46,10 +46,12 @@ rf_exchange_begin_collecting(ExchangeState *state)
 	EState	   *estate = state->css.ss.ps.state;
 	MemoryContext caller = MemoryContextSwitchTo(estate->es_query_cxt);
 
-	state->batches = rf_batches_create(estate->es_query_cxt, state->owner);
-	state->own_encoder = rf_exchange_make_encoder(state->arriving->tts_tupleDescriptor);
-	state->own_space = palloc(OWN_BATCH);
-	state->shared_decoder = rf_exchange_make_decoder(state, state->arriving->tts_tupleDescriptor);
+	state->sharing.batches = rf_batches_create(estate->es_query_cxt, state->owner);
+	state->sharing.own_encoder =
+		rf_exchange_make_encoder(state->store.arriving->tts_tupleDescriptor);
+	state->sharing.own_space = palloc(OWN_BATCH);
+	state->sharing.decoder =
+		rf_exchange_make_decoder(state, state->store.arriving->tts_tupleDescriptor);
 	begin_own_batch(state);
 	MemoryContextSwitchTo(caller);
 }
@@ -58,8 +60,9 @@ rf_exchange_begin_collecting(ExchangeState *state)
 static void
 collect_large(ExchangeState *state, TupleTableSlot *row)
 {
-	uint32		length = rf_encoder_measure_large(state->own_encoder, row);
-	const uint8 *batch = rf_encoder_large_row(state->own_encoder, row, NULL, length, &length);
+	uint32		length = rf_encoder_measure_large(state->sharing.own_encoder, row);
+	const uint8 *batch =
+		rf_encoder_large_row(state->sharing.own_encoder, row, NULL, length, &length);
 
 	keep(state, batch, length);
 	begin_own_batch(state);
@@ -69,10 +72,10 @@ static void
 collect_row(ExchangeState *state, TupleTableSlot *row)
 {
 	slot_getallattrs(row);
-	if (rf_encoder_add(state->own_encoder, row) == RF_ENCODE_DONE)
+	if (rf_encoder_add(state->sharing.own_encoder, row) == RF_ENCODE_DONE)
 		return;
 	keep_own_batch(state);
-	if (rf_encoder_add(state->own_encoder, row) != RF_ENCODE_DONE)
+	if (rf_encoder_add(state->sharing.own_encoder, row) != RF_ENCODE_DONE)
 		collect_large(state, row);
 }
 
@@ -80,31 +83,31 @@ collect_row(ExchangeState *state, TupleTableSlot *row)
 static void
 take_over_rows(ExchangeState *state)
 {
-	while (rf_exchange_next_received(state, state->arriving))
-		collect_row(state, state->arriving);
-	for (; state->waiting > 0; state->waiting--)
+	while (rf_exchange_next_received(state, state->store.arriving))
+		collect_row(state, state->store.arriving);
+	for (; state->store.waiting > 0; state->store.waiting--)
 	{
-		if (!tuplestore_gettupleslot(state->store, true, false, state->stored))
+		if (!tuplestore_gettupleslot(state->store.tuples, true, false, state->store.stored))
 			elog(ERROR, "exchange %d has lost a row", state->spec->number);
-		collect_row(state, state->stored);
+		collect_row(state, state->store.stored);
 	}
-	ExecClearTuple(state->stored);
-	if (state->store != NULL)
-		tuplestore_end(state->store);
-	state->store = NULL;
-	state->store_bytes = state->store_spilled = 0;
+	ExecClearTuple(state->store.stored);
+	if (state->store.tuples != NULL)
+		tuplestore_end(state->store.tuples);
+	state->store.tuples = NULL;
+	state->store.bytes = state->store.spilled = 0;
 }
 
 bool
 rf_exchange_collects(ExchangeState *state)
 {
-	if (state->reading_over)
+	if (state->reader.over)
 		return false;
-	if (state->batches != NULL)
+	if (state->sharing.batches != NULL)
 		return true;
 	/* rows that were returned already, and are to be read again, would be missing */
 	if (!state->css.ss.ps.plan->parallel_aware || !state->css.ss.ps.state->es_use_parallel_mode ||
-		state->given)
+		state->reader.given)
 		return false;
 	rf_exchange_begin_collecting(state);
 	take_over_rows(state);
@@ -114,32 +117,32 @@ rf_exchange_collects(ExchangeState *state)
 void
 rf_exchange_collect_received(ExchangeState *state)
 {
-	keep(state, state->batch, state->batch_length);
+	keep(state, state->in.batch, state->in.length);
 	rf_exchange_drop_batch(state);
 }
 
 void
 rf_exchange_collect_own(ExchangeState *state)
 {
-	if (rf_exchange_encode_own(state, state->own_encoder) > 0)
+	if (rf_exchange_encode_own(state, state->sharing.own_encoder) > 0)
 		return;
-	if (rf_encoder_rows(state->own_encoder) > 0)
+	if (rf_encoder_rows(state->sharing.own_encoder) > 0)
 	{
 		keep_own_batch(state);
 		return;
 	}
-	rf_exchange_take_own(state, state->arriving);
-	collect_large(state, state->arriving);
+	rf_exchange_take_own(state, state->store.arriving);
+	collect_large(state, state->store.arriving);
 }
 
 void
 rf_exchange_end_collecting(ExchangeState *state)
 {
 	keep_own_batch(state);
-	rf_batches_complete(state->batches);
-	rf_encoder_destroy(state->own_encoder);
-	pfree(state->own_space);
-	state->own_encoder = NULL;
-	state->own_space = NULL;
-	state->collected = true;
+	rf_batches_complete(state->sharing.batches);
+	rf_encoder_destroy(state->sharing.own_encoder);
+	pfree(state->sharing.own_space);
+	state->sharing.own_encoder = NULL;
+	state->sharing.own_space = NULL;
+	state->sharing.collected = true;
 }

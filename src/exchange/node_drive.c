@@ -2,9 +2,9 @@
  * node_drive.c - drives the other exchanges while one of them waits.
  *
  * Every node runs the same statement, but each by its own plan: where one builds its hash table
- * from exchange 2 and then probes with exchange 1, another may do it the other way round. If a
- * node sent rows of an exchange only when its plan asks for them, the first would wait for rows of
- * 2 from the second and the second for rows of 1 from the first.
+ * from exchange 2 and then probes with exchange 1, another may do it the other way round. If a node
+ * sent rows of an exchange only when its plan asks for them, the first would wait for rows of 2
+ * from the second and the second for rows of 1 from the first.
  *
  * Rule. While exchange W waits, the backend also drives every exchange X of the statement whose
  * number is not above W's: it runs X's query, sends, and keeps in X's store the rows for itself.
@@ -37,12 +37,14 @@
  * does not wait for it. The wait for the filters of other nodes has a limit.
  *
  * Rows in use. Driving X invalidates the row that X gave out last, if that row points into memory
- * of X's query or of a batch (state->lent). A reader that copies the rows it takes, like Sort, has
- * no use for the row once it has given control back. So, with C the nearest such reader above X:
+ * of X's query or of a batch (state->reader.lent). A reader that copies the rows it takes, like
+ * Sort, has no use for the row once it has given control back. So, with C the nearest such reader
+ * above X:
  *
  * - No other exchange is below C: nothing can wait before the row is done with. It is lent, and any
  *   waiting process may drive X all the same.
- * - Another exchange is below C, or there is no C (state->exposed): the row is copied as long as
+ * - Another exchange is below C, or there is no C (state->reader.exposed): the row is copied as
+ *   long as
  *   other exchanges may wait. Only the last exchange that is read lends its rows then, and only the
  *   reader of the result can still be waited for. With a C, X may be driven meanwhile. Without,
  *   rows leave while X is being read, and their reader must take them: it takes them from any node,
@@ -86,15 +88,15 @@ drive(ExchangeState *state)
 	bool		moved = false;
 	bool		collects = rf_exchange_collects(state);
 
-	state->lent = false;
+	state->reader.lent = false;
 	for (int batches = 0; batches < BATCHES_PER_TURN && rf_exchange_receive(state); batches++)
 	{
 		moved = true;
-		if (collects && state->loaded)
+		if (collects && state->in.loaded)
 			rf_exchange_collect_received(state);
-		while (rf_exchange_next_received(state, state->arriving))
-			rf_exchange_store(state, state->arriving);
-		if (state->in_ended)
+		while (rf_exchange_next_received(state, state->store.arriving))
+			rf_exchange_store(state, state->store.arriving);
+		if (state->in.ended)
 			break;
 	}
 	for (int steps = 0; steps < STEPS_PER_TURN; steps++)
@@ -109,8 +111,8 @@ drive(ExchangeState *state)
 				rf_exchange_collect_own(state);
 				continue;
 			}
-			rf_exchange_take_own(state, state->arriving);
-			rf_exchange_store(state, state->arriving);
+			rf_exchange_take_own(state, state->store.arriving);
+			rf_exchange_store(state, state->store.arriving);
 		}
 		if (step == STEP_STUCK)
 			break;
@@ -155,11 +157,12 @@ sleep_until_moved(ExchangeSet *set, ExchangeState *waiting, const RfFlowSleep *a
 			continue;
 		if (member->in != NULL)
 			groups[count++] = member->in;
-		if (member->out != NULL && member->state->production != PRODUCTION_OVER)
+		if (member->out != NULL && member->state->sending.production != PRODUCTION_OVER)
 			groups[count++] = member->out;
 		if (member->in != NULL || member->out != NULL)
 			member->counters.stalls++;
-		if (unlikely(member->state->filters != NULL) && rf_filter_patience(member->state) >= 0)
+		if (unlikely(member->state->partners.filters != NULL) &&
+			rf_filter_patience(member->state) >= 0)
 			timeout = Min(timeout, rf_filter_patience(member->state));
 	}
 	if ((rf_groups_wait_also(groups, count, also, PGINVALID_SOCKET,
@@ -185,9 +188,9 @@ is_inside(const ExchangeSet *set, const ExchangeState *state)
 	{
 		const ExchangeState *around = set->members[i].state;
 
-		if (around != NULL && around->query != NULL &&
-			around->query->estate == state->css.ss.ps.state)
-			return around->production != PRODUCTION_OVER;
+		if (around != NULL && around->input.query != NULL &&
+			around->input.query->estate == state->css.ss.ps.state)
+			return around->sending.production != PRODUCTION_OVER;
 	}
 	return false;
 }
@@ -227,7 +230,7 @@ rf_exchange_finish_all(ExchangeSet *set)
 		{
 			ExchangeState *state = set->members[i].state;
 
-			over = over && (state == NULL || state->production == PRODUCTION_OVER);
+			over = over && (state == NULL || state->sending.production == PRODUCTION_OVER);
 		}
 		if (over)
 			return;
@@ -345,11 +348,11 @@ inspect(PlanState *node, void *argument)
 	{
 		ExchangeState *state = (ExchangeState *) node;
 
-		state->nested = context.nested;
-		state->copied = context.copied;
-		state->exposed = context.exposed;
-		state->keep |= context.again;
-		state->appended = context.appended;
+		state->reader.nested = context.nested;
+		state->reader.copied = context.copied;
+		state->reader.exposed = context.exposed;
+		state->reader.keep |= context.again;
+		state->sharing.appended = context.appended;
 	}
 	switch (nodeTag(node))
 	{

@@ -165,7 +165,7 @@ plan_with(ExchangeState *state, ParamListInfo params, int workers)
 	rf_workers_wanted = true;
 	PG_TRY();
 	{
-		state->plan = rf_statement_plan(statement, params);
+		state->input.plan = rf_statement_plan(statement, params);
 	}
 	PG_FINALLY();
 	{
@@ -185,7 +185,8 @@ static bool
 makes_more_than_others(const ExchangeState *state)
 {
 	const RfGroupDesc *desc = state->member != NULL ? state->member->desc : NULL;
-	double		rows = linitial_node(PlannedStmt, state->plan->stmt_list)->planTree->plan_rows;
+	double		rows =
+		linitial_node(PlannedStmt, state->input.plan->stmt_list)->planTree->plan_rows;
 
 	if (desc == NULL || !state->spec->uneven)
 		return false;
@@ -203,8 +204,8 @@ plan_query(ExchangeState *state, ParamListInfo params)
 	plan_with(state, params, rf_statement_workers);
 	if (rf_statement_workers == 0 && makes_more_than_others(state))
 	{
-		ReleaseCachedPlan(state->plan, CurrentResourceOwner);
-		state->plan = NULL;
+		ReleaseCachedPlan(state->input.plan, CurrentResourceOwner);
+		state->input.plan = NULL;
 		plan_with(state, params, 1);
 	}
 }
@@ -224,27 +225,27 @@ start_query(ExchangeState *state, EState *estate, int eflags, TupleDesc promised
 
 	error_context_stack = &callback;
 	plan_query(state, params);
-	planned = linitial_node(PlannedStmt, state->plan->stmt_list);
+	planned = linitial_node(PlannedStmt, state->input.plan->stmt_list);
 	made = ExecCleanTypeFromTL(planned->planTree->targetlist);
 	check_columns(state, made, promised);
 	query = in_promised_types(state->query_text, made, promised);
 	if (query != NULL)
 	{
-		ReleaseCachedPlan(state->plan, CurrentResourceOwner);
-		state->plan = NULL;
+		ReleaseCachedPlan(state->input.plan, CurrentResourceOwner);
+		state->input.plan = NULL;
 		state->query_text = query;
 		plan_query(state, params);
-		planned = linitial_node(PlannedStmt, state->plan->stmt_list);
+		planned = linitial_node(PlannedStmt, state->input.plan->stmt_list);
 	}
-	state->query = CreateQueryDesc(planned, state->query_text,
-								   estate->es_snapshot, InvalidSnapshot, None_Receiver, params,
-								   estate->es_queryEnv, estate->es_instrument);
+	state->input.query = CreateQueryDesc(planned, state->query_text,
+										 estate->es_snapshot, InvalidSnapshot, None_Receiver, params,
+										 estate->es_queryEnv, estate->es_instrument);
 	if (state->set != NULL)
 		state->set->starting++;
-	ExecutorStart(state->query, eflags & EXEC_FLAG_EXPLAIN_ONLY);
+	ExecutorStart(state->input.query, eflags & EXEC_FLAG_EXPLAIN_ONLY);
 	if (state->set != NULL)
 		state->set->starting--;
-	state->input = state->query->planstate;
+	state->input.node = state->input.query->planstate;
 	if (state->set != NULL)
 		rf_workers_link(state);
 	error_context_stack = callback.previous;
@@ -284,7 +285,7 @@ begin_exchange(CustomScanState *node, EState *estate, int eflags)
 	if (state->spec->reader > 0 || (IsParallelWorker() && node->ss.ps.plan->parallel_aware))
 	{
 		/* another plan node, or process, takes part in the exchange; see node_share.c */
-		state->shared_decoder = rf_exchange_make_decoder(state, desc);
+		state->sharing.decoder = rf_exchange_make_decoder(state, desc);
 		if (!IsParallelWorker() && (eflags & EXEC_FLAG_EXPLAIN_ONLY) == 0)
 			rf_exchange_join(state, estate);
 		return;
@@ -302,13 +303,13 @@ begin_exchange(CustomScanState *node, EState *estate, int eflags)
 		return;
 
 	state->set->serial |= plan->unsafe;
-	state->keep = (eflags & (EXEC_FLAG_REWIND | EXEC_FLAG_BACKWARD | EXEC_FLAG_MARK)) != 0;
-	state->stored = ExecInitExtraTupleSlot(estate, desc, &TTSOpsMinimalTuple);
-	state->arriving = ExecInitExtraTupleSlot(estate, desc, &TTSOpsVirtual);
+	state->reader.keep = (eflags & (EXEC_FLAG_REWIND | EXEC_FLAG_BACKWARD | EXEC_FLAG_MARK)) != 0;
+	state->store.stored = ExecInitExtraTupleSlot(estate, desc, &TTSOpsMinimalTuple);
+	state->store.arriving = ExecInitExtraTupleSlot(estate, desc, &TTSOpsVirtual);
 	rf_exchange_begin_moving(state, desc);
 	rf_filter_begin(state, desc);
-	if (state->query != NULL)
-		rf_exchange_inspect(state->query->planstate, true);
+	if (state->input.query != NULL)
+		rf_exchange_inspect(state->input.query->planstate, true);
 }
 
 /* ---------- rows ---------- */
@@ -337,20 +338,21 @@ borrow_row(TupleTableSlot *slot, TupleTableSlot *row)
 static inline bool
 must_copy(const ExchangeState *state)
 {
-	return state->exposed && (state->set->unread > 1 || (state->nested && !state->copied));
+	return state->reader.exposed &&
+		(state->set->unread > 1 || (state->reader.nested && !state->reader.copied));
 }
 
 /* Called before returning a row in memory of the query or of a batch. */
 static TupleTableSlot *
 give(ExchangeState *state, TupleTableSlot *slot)
 {
-	state->given = true;
+	state->reader.given = true;
 	if (state->by_reference)
 	{
 		if (must_copy(state))
 			ExecMaterializeSlot(slot);
 		else
-			state->lent = true;
+			state->reader.lent = true;
 	}
 	return slot;
 }
@@ -362,22 +364,22 @@ give(ExchangeState *state, TupleTableSlot *slot)
 static TupleTableSlot *
 give_stored(ExchangeState *state, TupleTableSlot *slot)
 {
-	bool		copy = state->keep || must_copy(state);
+	bool		copy = state->reader.keep || must_copy(state);
 
-	if (!tuplestore_gettupleslot(state->store, true, copy, state->stored))
+	if (!tuplestore_gettupleslot(state->store.tuples, true, copy, state->store.stored))
 		elog(ERROR, "exchange %d has lost a row", state->spec->number);
-	borrow_row(slot, state->stored);
-	state->given = true;
-	if (--state->waiting == 0 && !state->keep)
+	borrow_row(slot, state->store.stored);
+	state->reader.given = true;
+	if (--state->store.waiting == 0 && !state->reader.keep)
 	{
 		/* Only this row of the store is still needed. */
 		ExecMaterializeSlot(slot);
-		ExecClearTuple(state->stored);
-		tuplestore_clear(state->store);
-		state->store_bytes = state->store_spilled = 0;
+		ExecClearTuple(state->store.stored);
+		tuplestore_clear(state->store.tuples);
+		state->store.bytes = state->store.spilled = 0;
 	}
 	else if (!copy)
-		state->lent = state->by_reference;
+		state->reader.lent = state->by_reference;
 	return slot;
 }
 
@@ -391,39 +393,39 @@ next_row(ScanState *node)
 	ExchangeState *state = (ExchangeState *) node;
 	TupleTableSlot *slot = node->ss_ScanTupleSlot;
 
-	state->lent = false;
+	state->reader.lent = false;
 	for (;;)
 	{
-		if (state->batches != NULL)
+		if (state->sharing.batches != NULL)
 			return rf_exchange_next_shared(state, slot);
-		if (state->waiting > 0)
+		if (state->store.waiting > 0)
 			return give_stored(state, slot);
-		if (unlikely(state->keep) && !state->reading_over)
+		if (unlikely(state->reader.keep) && !state->reader.over)
 		{
 			/* All rows go through the store, which keeps them. */
-			while (rf_exchange_next_received(state, state->arriving))
-				rf_exchange_store(state, state->arriving);
-			if (state->waiting > 0)
+			while (rf_exchange_next_received(state, state->store.arriving))
+				rf_exchange_store(state, state->store.arriving);
+			if (state->store.waiting > 0)
 				continue;
 		}
 		else if (rf_exchange_next_received(state, slot))
 			return give(state, slot);
-		if (state->reading_over)
+		if (state->reader.over)
 			return ExecClearTuple(slot);
-		if (state->unpolled >= ROWS_PER_POLL && rf_exchange_receive(state))
+		if (state->store.unpolled >= ROWS_PER_POLL && rf_exchange_receive(state))
 			continue;
 
 		switch (rf_exchange_produce(state))
 		{
 			case STEP_OWN_ROW:
-				state->unpolled++;
-				if (likely(!state->keep))
+				state->store.unpolled++;
+				if (likely(!state->reader.keep))
 				{
 					rf_exchange_take_own(state, slot);
 					return give(state, slot);
 				}
-				rf_exchange_take_own(state, state->arriving);
-				rf_exchange_store(state, state->arriving);
+				rf_exchange_take_own(state, state->store.arriving);
+				rf_exchange_store(state, state->store.arriving);
 				continue;
 			case STEP_MOVED:
 				(void) rf_exchange_receive(state);
@@ -435,7 +437,7 @@ next_row(ScanState *node)
 		}
 		if (rf_exchange_all_read(state))
 		{
-			state->reading_over = true;
+			state->reader.over = true;
 			state->set->unread--;
 			return ExecClearTuple(slot);
 		}
@@ -463,23 +465,23 @@ rescan_exchange(CustomScanState *node)
 	ExchangeState *state = (ExchangeState *) node;
 
 	ExecScanReScan(&node->ss);
-	if (state->batches != NULL)
+	if (state->sharing.batches != NULL)
 	{
 		rf_exchange_rescan_shared(state);
 		return;
 	}
-	if (!state->keep)
+	if (!state->reader.keep)
 	{
-		if (state->given || state->reading_over)
+		if (state->reader.given || state->reader.over)
 			elog(ERROR, "rows of exchange %d cannot be read again", state->spec->number);
 		return;
 	}
-	state->lent = false;
-	ExecClearTuple(state->stored);
-	if (state->store != NULL)
+	state->reader.lent = false;
+	ExecClearTuple(state->store.stored);
+	if (state->store.tuples != NULL)
 	{
-		tuplestore_rescan(state->store);
-		state->waiting = tuplestore_tuple_count(state->store);
+		tuplestore_rescan(state->store.tuples);
+		state->store.waiting = tuplestore_tuple_count(state->store.tuples);
 	}
 }
 
@@ -496,7 +498,7 @@ shutdown_exchange(CustomScanState *node)
 	ExchangeState *state = (ExchangeState *) node;
 
 	rf_exchange_abandon_shared(state);
-	if (state->member != NULL && state->nested && !state->keep && !state->reading_over)
+	if (state->member != NULL && state->reader.nested && !state->reader.keep && !state->reader.over)
 		rf_exchange_stop_reading(state);
 }
 
@@ -512,29 +514,29 @@ end_exchange(CustomScanState *node)
 		state->member->counters.process_rows = rf_exchange_process_rows(state, state->set->context);
 		rf_exchange_end_moving(state);
 	}
-	if (state->batches != NULL && state->source == NULL)
-		rf_batches_close(state->batches);
-	if (state->decoder != NULL)
-		rf_decoder_destroy(state->decoder);
-	if (state->shared_decoder != NULL)
-		rf_decoder_destroy(state->shared_decoder);
-	if (state->own_encoder != NULL)
-		rf_encoder_destroy(state->own_encoder);
-	state->batches = NULL;
-	state->decoder = state->shared_decoder = NULL;
-	state->own_encoder = NULL;
-	if (state->query != NULL)
+	if (state->sharing.batches != NULL && state->sharing.source == NULL)
+		rf_batches_close(state->sharing.batches);
+	if (state->in.decoder != NULL)
+		rf_decoder_destroy(state->in.decoder);
+	if (state->sharing.decoder != NULL)
+		rf_decoder_destroy(state->sharing.decoder);
+	if (state->sharing.own_encoder != NULL)
+		rf_encoder_destroy(state->sharing.own_encoder);
+	state->sharing.batches = NULL;
+	state->in.decoder = state->sharing.decoder = NULL;
+	state->sharing.own_encoder = NULL;
+	if (state->input.query != NULL)
 	{
-		if ((state->query->estate->es_top_eflags & EXEC_FLAG_EXPLAIN_ONLY) == 0)
-			ExecutorFinish(state->query);
-		ExecutorEnd(state->query);
-		FreeQueryDesc(state->query);
-		ReleaseCachedPlan(state->plan, state->owner);
+		if ((state->input.query->estate->es_top_eflags & EXEC_FLAG_EXPLAIN_ONLY) == 0)
+			ExecutorFinish(state->input.query);
+		ExecutorEnd(state->input.query);
+		FreeQueryDesc(state->input.query);
+		ReleaseCachedPlan(state->input.plan, state->owner);
 	}
 	if (state->member != NULL)
 		rf_exchange_give_back(state->member);
 	state->member = NULL;
-	state->query = NULL;
+	state->input.query = NULL;
 }
 
 /* The query's own plan, as a child of this node. */
@@ -547,7 +549,7 @@ explain_query(ExchangeState *state, ExplainState *es)
 	es->deparse_cxt = NIL;
 	es->printed_subplans = NULL;
 	es->hide_workers = false;
-	ExplainPrintPlan(es, state->query);
+	ExplainPrintPlan(es, state->input.query);
 	outer.str = es->str;
 	outer.grouping_stack = es->grouping_stack;
 	*es = outer;
@@ -571,7 +573,7 @@ explain_exchange(CustomScanState *node, List *ancestors, ExplainState *es)
 	ExchangeState *state = (ExchangeState *) node;
 
 	ExplainPropertyText("Exchange", rf_exchange_describe(state->spec), es);
-	if (es->analyze && es->timing && state->source != NULL)
+	if (es->analyze && es->timing && state->sharing.source != NULL)
 		explain_processes(state, es);
 	if (es->analyze && state->member != NULL)
 	{
@@ -590,6 +592,6 @@ explain_exchange(CustomScanState *node, List *ancestors, ExplainState *es)
 			ExplainPropertyUInteger("Stalls", NULL, counters->stalls, es);
 		}
 	}
-	if (state->query != NULL)
+	if (state->input.query != NULL)
 		explain_query(state, es);
 }

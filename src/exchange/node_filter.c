@@ -178,7 +178,7 @@ begin_keys(ExchangeState *state, TupleDesc desc)
 		keys->bits++;
 	keys->header = palloc0(sizeof(RfFilterHeader) + (sizeof(uint64) << keys->bits));
 	keys->words = (uint64 *) (keys->header + 1);
-	state->keys = keys;
+	state->partners.keys = keys;
 	MemoryContextSwitchTo(caller);
 }
 
@@ -187,22 +187,23 @@ rf_filter_add_own(ExchangeState *state)
 {
 	int			own = state->member->consumer;
 
-	for (uint32 row = 0; row < state->rows->count; row++)
+	for (uint32 row = 0; row < state->routing.rows->count; row++)
 	{
-		if (state->places[row] == own || state->places[row] == state->consumers)
-			add_key(state->keys, state->hashes[row]);
+		if (state->routing.places[row] == own ||
+			state->routing.places[row] == state->routing.consumers)
+			add_key(state->partners.keys, state->routing.hashes[row]);
 	}
 }
 
 void
 rf_filter_add_batch(ExchangeState *state)
 {
-	ExchangeKeys *keys = state->keys;
-	TupleTableSlot *row = state->arriving;
+	ExchangeKeys *keys = state->partners.keys;
+	TupleTableSlot *row = state->store.arriving;
 	MemoryContext caller = MemoryContextSwitchTo(keys->scratch);
 
 	ExecClearTuple(row);
-	while (rf_decoder_next(state->decoder, row->tts_values, row->tts_isnull))
+	while (rf_decoder_next(state->in.decoder, row->tts_values, row->tts_isnull))
 	{
 		for (int i = 0; i < keys->key_count; i++)
 		{
@@ -242,7 +243,7 @@ begin_early(ExchangeFilters *filters, const ExchangeState *state)
 	filters->isnull = palloc(spec->key_count * sizeof(bool));
 	for (int i = 0; i < spec->key_count; i++)
 	{
-		filters->attrs[i] = state->rows->columns[spec->keys[i] - 1].attr;
+		filters->attrs[i] = state->routing.rows->columns[spec->keys[i] - 1].attr;
 		filters->last_attr = Max(filters->last_attr, filters->attrs[i] + 1);
 	}
 }
@@ -260,11 +261,12 @@ begin_filters(ExchangeState *state)
 	filters->heard = palloc0(consumers * sizeof(bool));
 	filters->missing = consumers - 1;
 	/* rows of heavy keys have no place of their own */
-	state->asks_first = state->scan != NULL && state->scan->ss.ps.qual != NULL &&
+	state->partners.asks_first = state->input.scan != NULL &&
+		state->input.scan->ss.ps.qual != NULL &&
 		state->spec->heavy_count == 0;
-	if (state->asks_first)
+	if (state->partners.asks_first)
 		begin_early(filters, state);
-	state->filters = filters;
+	state->partners.filters = filters;
 }
 
 void
@@ -287,8 +289,8 @@ rf_filter_begin(ExchangeState *state, TupleDesc desc)
 	begin_filters(state);
 	member = &state->set->members[filter - 1];
 	member->keys_wanted = state->spec->key_count;
-	if (member->state != NULL && member->state->keys == NULL && member->consumer >= 0)
-		begin_keys(member->state, member->state->arriving->tts_tupleDescriptor);
+	if (member->state != NULL && member->state->partners.keys == NULL && member->consumer >= 0)
+		begin_keys(member->state, member->state->store.arriving->tts_tupleDescriptor);
 }
 
 /* ---------- this node's ---------- */
@@ -318,8 +320,9 @@ const void *
 rf_filter_message(ExchangeState *state, uint32 *length)
 {
 	ExchangeState *source = state->set->members[state->spec->filter - 1].state;
-	ExchangeFilters *filters = state->filters;
-	ExchangeKeys *keys = source == NULL || source->cut_short ? NULL : source->keys;
+	ExchangeFilters *filters = state->partners.filters;
+	ExchangeKeys *keys = source == NULL ||
+		source->partners.cut_short ? NULL : source->partners.keys;
 
 	if (keys != NULL && !rf_exchange_has_arrived(source))
 	{
@@ -346,17 +349,17 @@ rf_filter_message(ExchangeState *state, uint32 *length)
 bool
 rf_filter_is_complete(ExchangeState *state)
 {
-	const ExchangeFilters *filters = state->filters;
+	const ExchangeFilters *filters = state->partners.filters;
 
-	return filters->missing == 0 || state->in_ended || GetCurrentTimestamp() >= filters->until;
+	return filters->missing == 0 || state->in.ended || GetCurrentTimestamp() >= filters->until;
 }
 
 bool
 rf_filter_is_empty(const ExchangeState *state)
 {
-	for (int consumer = 0; consumer < state->consumers; consumer++)
+	for (int consumer = 0; consumer < state->routing.consumers; consumer++)
 	{
-		if (!is_empty(&state->filters->of[consumer]))
+		if (!is_empty(&state->partners.filters->of[consumer]))
 			return false;
 	}
 	return true;
@@ -365,11 +368,11 @@ rf_filter_is_empty(const ExchangeState *state)
 long
 rf_filter_patience(const ExchangeState *state)
 {
-	const ExchangeFilters *filters = state->filters;
+	const ExchangeFilters *filters = state->partners.filters;
 
 	/* while its own is still being sent, room for that is what it waits for */
-	if (filters->until == 0 || state->parcel != NULL || state->started ||
-		state->production != PRODUCTION_RUNNING)
+	if (filters->until == 0 || state->sending.parcel.data != NULL || state->input.started ||
+		state->sending.production != PRODUCTION_RUNNING)
 		return -1;
 	return TimestampDifferenceMilliseconds(GetCurrentTimestamp(), filters->until);
 }
@@ -377,7 +380,7 @@ rf_filter_patience(const ExchangeState *state)
 bool
 rf_filter_receive(ExchangeState *state, int consumer, const void *message, uint32 length)
 {
-	ExchangeFilters *filters = state->filters;
+	ExchangeFilters *filters = state->partners.filters;
 	RfFilterHeader header;
 
 	if (length < sizeof(header))
@@ -411,7 +414,7 @@ rf_filter_receive(ExchangeState *state, int consumer, const void *message, uint3
 bool
 rf_filter_is_on(const ExchangeState *state)
 {
-	return state->filters->on && !state->filters->early;
+	return state->partners.filters->on && !state->partners.filters->early;
 }
 
 /* It has dropped too little to go on. */
@@ -432,13 +435,14 @@ goes_first(const ExchangeFilters *filters, double failed)
 static void
 settle_order(ExchangeState *state)
 {
-	ExchangeFilters *filters = state->filters;
+	ExchangeFilters *filters = state->partners.filters;
 
-	if (!state->asks_first || filters->looked < EARLY_ROWS || filters->scanned < filters->looked)
+	if (!state->partners.asks_first || filters->looked < EARLY_ROWS ||
+		filters->scanned < filters->looked)
 		return;
 	filters->failed = 1 - (double) filters->looked / filters->scanned;
 	filters->early = goes_first(filters, filters->failed);
-	state->asks_first = filters->early;
+	state->partners.asks_first = filters->early;
 	if (filters->early)
 		filters->looked = filters->dropped = 0;
 }
@@ -446,12 +450,12 @@ settle_order(ExchangeState *state)
 void
 rf_filter_drop(ExchangeState *state)
 {
-	ExchangeFilters *filters = state->filters;
+	ExchangeFilters *filters = state->partners.filters;
 	const Filter *of = filters->of;
-	const uint64 *hashes = state->hashes;
-	uint16	   *places = state->places;
-	uint32		count = state->rows->count;
-	uint16		nowhere = state->consumers + 1;
+	const uint64 *hashes = state->routing.hashes;
+	uint16	   *places = state->routing.places;
+	uint32		count = state->routing.rows->count;
+	uint16		nowhere = state->routing.consumers + 1;
 	uint32		passed = 0;
 
 	for (uint32 row = 0; row < count; row++)
@@ -479,15 +483,15 @@ place_of(const ExchangeState *state, uint64 hash)
 {
 	if (state->spec->map != NULL)
 		return state->spec->map[hash % (uint64) state->spec->map_count];
-	if (state->consumer_mask != 0)
-		return hash & state->consumer_mask;
-	return hash % (uint64) state->consumers;
+	if (state->routing.consumer_mask != 0)
+		return hash & state->routing.consumer_mask;
+	return hash % (uint64) state->routing.consumers;
 }
 
 bool
 rf_filter_passes(ExchangeState *state, TupleTableSlot *slot)
 {
-	ExchangeFilters *filters = state->filters;
+	ExchangeFilters *filters = state->partners.filters;
 	int			key_count = state->spec->key_count;
 	MemoryContext caller;
 	uint64		hash;
@@ -510,10 +514,10 @@ rf_filter_passes(ExchangeState *state, TupleTableSlot *slot)
 		filters->values[i] = slot->tts_values[filters->attrs[i]];
 		filters->isnull[i] = slot->tts_isnull[filters->attrs[i]];
 	}
-	caller = MemoryContextSwitchTo(state->hashing);
-	hash = rf_route_hash(state->route, filters->values, filters->isnull);
-	if (unlikely(!state->hashing->isReset))
-		MemoryContextReset(state->hashing);
+	caller = MemoryContextSwitchTo(state->routing.hashing);
+	hash = rf_route_hash(state->routing.route, filters->values, filters->isnull);
+	if (unlikely(!state->routing.hashing->isReset))
+		MemoryContextReset(state->routing.hashing);
 	MemoryContextSwitchTo(caller);
 
 	key = hash * RF_FILTER_FACTOR;
@@ -527,7 +531,7 @@ rf_filter_passes(ExchangeState *state, TupleTableSlot *slot)
 	/* the first rows differed from the rest */
 	if (filters->looked >= LOOK_ROWS && !goes_first(filters, filters->failed))
 	{
-		filters->early = state->asks_first = false;
+		filters->early = state->partners.asks_first = false;
 		filters->looked = filters->dropped = 0;
 	}
 	return false;
@@ -547,17 +551,17 @@ rf_filter_shared_size(const ExchangeState *state)
 {
 	Size		size = 0;
 
-	for (int i = 0; state->filters != NULL && i <= state->consumers; i++)
-		size += sizeof(uint64) * (1 + words_of(&state->filters->of[i]));
+	for (int i = 0; state->partners.filters != NULL && i <= state->routing.consumers; i++)
+		size += sizeof(uint64) * (1 + words_of(&state->partners.filters->of[i]));
 	return size;
 }
 
 void
 rf_filter_share(const ExchangeState *state, uint64 *space)
 {
-	for (int i = 0; state->filters != NULL && i <= state->consumers; i++)
+	for (int i = 0; state->partners.filters != NULL && i <= state->routing.consumers; i++)
 	{
-		const Filter *filter = &state->filters->of[i];
+		const Filter *filter = &state->partners.filters->of[i];
 
 		*space++ = words_of(filter);
 		memcpy(space, filter->words, words_of(filter) * sizeof(uint64));
@@ -576,7 +580,7 @@ rf_filter_attach(ExchangeState *state, const uint64 *space)
 		uint32		count = (uint32) *space++;
 
 		if (count > 0)
-			use_filter(state->filters, i, space, count);
+			use_filter(state->partners.filters, i, space, count);
 		space += count;
 	}
 }

@@ -16,34 +16,34 @@
 void
 rf_exchange_drop_batch(ExchangeState *state)
 {
-	if (state->holding)
-		rf_group_release(state->member->in, &state->buffer);
-	if (state->loaded_from != NULL)
-		rf_outboxes_read(state->outboxes, state->loaded_from);
-	state->loaded_from = NULL;
-	state->holding = false;
-	state->loaded = false;
+	if (state->in.holding)
+		rf_group_release(state->member->in, &state->in.buffer);
+	if (state->in.from != NULL)
+		rf_outboxes_read(state->workers.outboxes, state->in.from);
+	state->in.from = NULL;
+	state->in.holding = false;
+	state->in.loaded = false;
 }
 
 static void
 load_batch(ExchangeState *state, const void *batch, uint32 length)
 {
-	rf_decoder_load(state->decoder, batch, length);
-	if (unlikely(state->keys != NULL))
+	rf_decoder_load(state->in.decoder, batch, length);
+	if (unlikely(state->partners.keys != NULL))
 	{
 		rf_filter_add_batch(state);
-		rf_decoder_load(state->decoder, batch, length);
+		rf_decoder_load(state->in.decoder, batch, length);
 	}
-	state->batch = batch;
-	state->batch_length = length;
-	state->loaded = true;
+	state->in.batch = batch;
+	state->in.length = length;
+	state->in.loaded = true;
 }
 
 static void
 load_received(ExchangeState *state, const void *batch, uint32 length)
 {
 	load_batch(state, batch, length);
-	state->member->counters.rows_in += rf_decoder_remaining(state->decoder);
+	state->member->counters.rows_in += rf_decoder_remaining(state->in.decoder);
 	state->member->counters.bytes_in += length;
 }
 
@@ -54,11 +54,11 @@ load_received(ExchangeState *state, const void *batch, uint32 length)
 static bool
 load_from_workers(ExchangeState *state)
 {
-	const ExchangeWorkerBatch *batch = rf_outboxes_next_to_read(state->outboxes);
+	const ExchangeWorkerBatch *batch = rf_outboxes_next_to_read(state->workers.outboxes);
 
 	if (batch == NULL)
 		return false;
-	state->loaded_from = batch;
+	state->in.from = batch;
 	load_batch(state, batch->data, batch->length);
 	state->member->counters.rows_local += batch->rows;
 	return true;
@@ -71,8 +71,8 @@ load_from_workers(ExchangeState *state)
 static inline bool
 is_filter(ExchangeState *state, const void *message, uint32 length)
 {
-	if (likely(state->filters == NULL) ||
-		!rf_filter_receive(state, state->buffer.member, message, length))
+	if (likely(state->partners.filters == NULL) ||
+		!rf_filter_receive(state, state->in.buffer.member, message, length))
 		return false;
 	state->member->counters.bytes_in += length;
 	return true;
@@ -83,51 +83,51 @@ rf_exchange_receive(ExchangeState *state)
 {
 	RfGroup    *in = state->member->in;
 
-	state->unpolled = 0;
-	if (!state->loaded && state->outboxes != NULL && load_from_workers(state))
+	state->store.unpolled = 0;
+	if (!state->in.loaded && state->workers.outboxes != NULL && load_from_workers(state))
 		return true;
-	while (!state->loaded && !state->in_ended)
+	while (!state->in.loaded && !state->in.ended)
 	{
 		bool		complete;
 
-		switch (rf_group_poll(in, &state->buffer))
+		switch (rf_group_poll(in, &state->in.buffer))
 		{
 			case RF_POLL_EMPTY:
 				return false;
 			case RF_POLL_END:
-				state->in_ended = true;
+				state->in.ended = true;
 				rf_group_close(in);
 				state->member->in = NULL;
 				return true;
 			case RF_POLL_BUFFER:
 				break;
 		}
-		state->holding = true;
-		if (rf_reassembly_is_whole(&state->copy, &state->buffer.buffer))
+		state->in.holding = true;
+		if (rf_reassembly_is_whole(&state->in.copy, &state->in.buffer.buffer))
 		{
-			if (!is_filter(state, state->buffer.buffer.data, state->buffer.buffer.length))
-				load_received(state, state->buffer.buffer.data, state->buffer.buffer.length);
+			if (!is_filter(state, state->in.buffer.buffer.data, state->in.buffer.buffer.length))
+				load_received(state, state->in.buffer.buffer.data, state->in.buffer.buffer.length);
 			else
 				rf_exchange_drop_batch(state);
 			return true;
 		}
-		complete = rf_reassembly_add(&state->copy, &state->buffer.buffer);
+		complete = rf_reassembly_add(&state->in.copy, &state->in.buffer.buffer);
 		rf_exchange_drop_batch(state);
-		if (complete && is_filter(state, state->copy.data, (uint32) state->copy.length))
+		if (complete && is_filter(state, state->in.copy.data, (uint32) state->in.copy.length))
 			return true;
 		if (complete)
-			load_received(state, state->copy.data, (uint32) state->copy.length);
+			load_received(state, state->in.copy.data, (uint32) state->in.copy.length);
 	}
-	return state->loaded;
+	return state->in.loaded;
 }
 
 bool
 rf_exchange_next_received(ExchangeState *state, TupleTableSlot *slot)
 {
-	if (!state->loaded)
+	if (!state->in.loaded)
 		return false;
 	ExecClearTuple(slot);
-	if (rf_decoder_next(state->decoder, slot->tts_values, slot->tts_isnull))
+	if (rf_decoder_next(state->in.decoder, slot->tts_values, slot->tts_isnull))
 	{
 		ExecStoreVirtualTuple(slot);
 		return true;
@@ -141,53 +141,53 @@ rf_exchange_next_received(ExchangeState *state, TupleTableSlot *slot)
 void
 rf_exchange_store(ExchangeState *state, TupleTableSlot *row)
 {
-	TupleDesc	desc = state->arriving->tts_tupleDescriptor;
+	TupleDesc	desc = state->store.arriving->tts_tupleDescriptor;
 
-	if (state->store == NULL)
+	if (state->store.tuples == NULL)
 	{
 		MemoryContext caller = MemoryContextSwitchTo(state->css.ss.ps.state->es_query_cxt);
 
-		state->store = tuplestore_begin_heap(false, false, work_mem);
-		if (state->keep)
-			tuplestore_set_eflags(state->store, EXEC_FLAG_REWIND);
+		state->store.tuples = tuplestore_begin_heap(false, false, work_mem);
+		if (state->reader.keep)
+			tuplestore_set_eflags(state->store.tuples, EXEC_FLAG_REWIND);
 		MemoryContextSwitchTo(caller);
 	}
 	slot_getallattrs(row);
-	tuplestore_putvalues(state->store, desc, row->tts_values, row->tts_isnull);
-	state->waiting++;
-	state->store_bytes += MAXALIGN(SizeofMinimalTupleHeader) +
+	tuplestore_putvalues(state->store.tuples, desc, row->tts_values, row->tts_isnull);
+	state->store.waiting++;
+	state->store.bytes += MAXALIGN(SizeofMinimalTupleHeader) +
 		heap_compute_data_size(desc, row->tts_values, row->tts_isnull);
-	if (!tuplestore_in_memory(state->store))
+	if (!tuplestore_in_memory(state->store.tuples))
 	{
-		state->member->counters.spilled_bytes += state->store_bytes - state->store_spilled;
-		state->store_spilled = state->store_bytes;
+		state->member->counters.spilled_bytes += state->store.bytes - state->store.spilled;
+		state->store.spilled = state->store.bytes;
 	}
 }
 
 void
 rf_exchange_stop_reading(ExchangeState *state)
 {
-	state->lent = false;
-	state->cut_short |= !rf_exchange_has_arrived(state);
-	if (!state->reading_over)
+	state->reader.lent = false;
+	state->partners.cut_short |= !rf_exchange_has_arrived(state);
+	if (!state->reader.over)
 	{
-		state->reading_over = true;
+		state->reader.over = true;
 		if (state->set != NULL && state->member->consumer >= 0)
 			state->set->unread--;
 	}
 	rf_exchange_drop_batch(state);
-	if (state->outboxes != NULL)
-		rf_outboxes_stop_reading(state->outboxes);
+	if (state->workers.outboxes != NULL)
+		rf_outboxes_stop_reading(state->workers.outboxes);
 	if (state->member->in != NULL)
 	{
 		rf_group_stop(state->member->in);
 		state->member->in = NULL;
 	}
-	state->in_ended = true;
-	if (state->store != NULL)
-		tuplestore_end(state->store);
-	state->store = NULL;
-	state->waiting = 0;
+	state->in.ended = true;
+	if (state->store.tuples != NULL)
+		tuplestore_end(state->store.tuples);
+	state->store.tuples = NULL;
+	state->store.waiting = 0;
 }
 
 /* ---------- begin and end ---------- */
@@ -208,18 +208,18 @@ rf_exchange_begin_moving(ExchangeState *state, TupleDesc desc)
 {
 	ExchangeMember *member = state->member;
 
-	state->production = PRODUCTION_OVER;
+	state->sending.production = PRODUCTION_OVER;
 	if (member->producer >= 0)
 	{
-		state->production = PRODUCTION_RUNNING;
+		state->sending.production = PRODUCTION_RUNNING;
 		rf_exchange_begin_sending(state, desc);
 	}
 	if (member->consumer < 0)
-		state->reading_over = state->in_ended = true;
+		state->reader.over = state->in.ended = true;
 	else
 	{
-		state->decoder = rf_exchange_make_decoder(state, desc);
-		rf_reassembly_init(&state->copy, state->css.ss.ps.state->es_query_cxt,
+		state->in.decoder = rf_exchange_make_decoder(state, desc);
+		rf_reassembly_init(&state->in.copy, state->css.ss.ps.state->es_query_cxt,
 						   psprintf("exchange %d", state->spec->number), 0);
 	}
 }
@@ -228,7 +228,7 @@ void
 rf_exchange_end_moving(ExchangeState *state)
 {
 	rf_exchange_end_sending(state);
-	if (state->store != NULL)
-		tuplestore_end(state->store);
-	state->store = NULL;
+	if (state->store.tuples != NULL)
+		tuplestore_end(state->store.tuples);
+	state->store.tuples = NULL;
 }

@@ -1,10 +1,10 @@
 /*
  * node_out.c - takes one exchange's rows from its query and sends them to their nodes.
  *
- * Rows are taken from the query until there are enough of them (state->rows), and then routed
- * together: the keys' hashes column by column, and for each consumer a list of the rows that go
- * there. Each consumer's batch takes its rows column by column; all batches that are full then are
- * handed to the engine in one call. The first rows do not wait for many more: few are routed
+ * Rows are taken from the query until there are enough of them (state->routing.rows), and then
+ * routed together: the keys' hashes column by column, and for each consumer a list of the rows that
+ * go there. Each consumer's batch takes its rows column by column; all batches that are full then
+ * are handed to the engine in one call. The first rows do not wait for many more: few are routed
  * together at first, and the first batches are small.
  *
  * Rows for all consumers are encoded once (a parcel), in memory that all their flows send from, or
@@ -49,13 +49,14 @@
 static bool
 get_buffer(ExchangeState *state, int consumer)
 {
-	ExchangeOutlet *outlet = &state->outlets[consumer];
+	ExchangeOutlet *outlet = &state->sending.outlets[consumer];
 
 	if (outlet->has_buffer)
 		return true;
 	if (outlet->stopped)
 		return false;
-	switch (state->outbox != NULL ? rf_outbox_acquire(state->outbox, consumer, &outlet->buffer) :
+	switch (state->workers.outbox != NULL ?
+			rf_outbox_acquire(state->workers.outbox, consumer, &outlet->buffer) :
 			rf_group_try_acquire(state->member->out, consumer, &outlet->buffer))
 	{
 		case RF_ACQUIRED:
@@ -63,7 +64,7 @@ get_buffer(ExchangeState *state, int consumer)
 			return true;
 		case RF_ACQUIRE_STOPPED:
 			outlet->stopped = true;
-			state->live_outlets--;
+			state->sending.live_outlets--;
 			return false;
 		case RF_ACQUIRE_FULL:
 			return false;
@@ -76,10 +77,10 @@ submit(ExchangeState *state, int count)
 {
 	if (count == 0)
 		return;
-	if (state->outbox != NULL)
-		rf_outbox_submit(state->outbox, state->submits, count);
+	if (state->workers.outbox != NULL)
+		rf_outbox_submit(state->workers.outbox, state->sending.submits, count);
 	else
-		rf_group_submit_all(state->member->out, state->submits, count);
+		rf_group_submit_all(state->member->out, state->sending.submits, count);
 }
 
 /* The outlet's buffer has a batch, or a part of one; the caller submits it. */
@@ -112,14 +113,14 @@ send_begun(ExchangeState *state, bool before_parcel)
 {
 	int			count = 0;
 
-	for (int consumer = 0; consumer < state->destinations; consumer++)
+	for (int consumer = 0; consumer < state->routing.destinations; consumer++)
 	{
-		ExchangeOutlet *outlet = &state->outlets[consumer];
+		ExchangeOutlet *outlet = &state->sending.outlets[consumer];
 
 		if (before_parcel && outlet->parcel_left == 0)
 			continue;
 		if (outlet->filling && rf_encoder_rows(outlet->encoder) > 0)
-			state->submits[count++] = finish_batch(state, outlet);
+			state->sending.submits[count++] = finish_batch(state, outlet);
 		if (before_parcel)
 			outlet->filling = false;
 	}
@@ -132,14 +133,14 @@ send_begun(ExchangeState *state, bool before_parcel)
 static void
 begin_parcel(ExchangeState *state, const uint8 *bytes, uint32 length, uint64 rows, int consumer)
 {
-	state->parcel = bytes;
-	state->parcel_placed = false;
-	state->parcel_length = length;
-	state->parcel_rows = rows;
-	for (int i = 0; i < state->destinations; i++)
+	state->sending.parcel.data = bytes;
+	state->sending.parcel.placed = false;
+	state->sending.parcel.length = length;
+	state->sending.parcel.rows = rows;
+	for (int i = 0; i < state->routing.destinations; i++)
 	{
 		if (i != state->member->consumer && (consumer == RF_GROUP_ANY || consumer == i))
-			state->outlets[i].parcel_left = length;
+			state->sending.outlets[i].parcel_left = length;
 	}
 }
 
@@ -147,19 +148,20 @@ begin_parcel(ExchangeState *state, const uint8 *bytes, uint32 length, uint64 row
 static RfGroupSubmit
 take_part(ExchangeState *state, ExchangeOutlet *outlet)
 {
-	const uint8 *bytes = state->parcel + (state->parcel_length - outlet->parcel_left);
+	const uint8 *bytes = state->sending.parcel.data +
+		(state->sending.parcel.length - outlet->parcel_left);
 	uint32		part = Min(outlet->parcel_left, outlet->buffer.buffer.length);
-	uint32		flags = outlet->parcel_left == state->parcel_length ? RF_SLOT_FIRST : 0;
+	uint32		flags = outlet->parcel_left == state->sending.parcel.length ? RF_SLOT_FIRST : 0;
 	RfGroupSubmit submit;
 
-	if (!state->parcel_placed)
+	if (!state->sending.parcel.placed)
 		memcpy(outlet->buffer.buffer.data, bytes, part);
 	outlet->parcel_left -= part;
 	if (outlet->parcel_left == 0)
 		flags |= RF_SLOT_LAST;
 	submit = take_buffer(state, outlet, part, flags,
-						 flags & RF_SLOT_LAST ? state->parcel_rows : 0);
-	if (state->parcel_placed)
+						 flags & RF_SLOT_LAST ? state->sending.parcel.rows : 0);
+	if (state->sending.parcel.placed)
 		submit.placed = bytes;
 	return submit;
 }
@@ -171,7 +173,7 @@ send_parcel(ExchangeState *state, bool *moved)
 	int			count;
 	bool		waiting;
 
-	if (state->parcel == NULL)
+	if (state->sending.parcel.data == NULL)
 		return true;
 	/* Rows encoded for one consumer alone are sent before it: their buffer is the next. */
 	send_begun(state, true);
@@ -179,14 +181,14 @@ send_parcel(ExchangeState *state, bool *moved)
 	{
 		count = 0;
 		waiting = false;
-		for (int consumer = 0; consumer < state->destinations; consumer++)
+		for (int consumer = 0; consumer < state->routing.destinations; consumer++)
 		{
-			ExchangeOutlet *outlet = &state->outlets[consumer];
+			ExchangeOutlet *outlet = &state->sending.outlets[consumer];
 
 			if (outlet->parcel_left == 0)
 				continue;
 			if (get_buffer(state, consumer))
-				state->submits[count++] = take_part(state, outlet);
+				state->sending.submits[count++] = take_part(state, outlet);
 			else if (outlet->stopped)
 				outlet->parcel_left = 0;
 			waiting |= outlet->parcel_left > 0;
@@ -196,10 +198,10 @@ send_parcel(ExchangeState *state, bool *moved)
 	} while (waiting && count > 0);
 	if (waiting)
 		return false;
-	state->parcel = NULL;
-	if (state->parcel_from != NULL)
-		rf_outboxes_sent(state->outboxes, state->parcel_from);
-	state->parcel_from = NULL;
+	state->sending.parcel.data = NULL;
+	if (state->sending.parcel.from != NULL)
+		rf_outboxes_sent(state->workers.outboxes, state->sending.parcel.from);
+	state->sending.parcel.from = NULL;
 	return true;
 }
 
@@ -214,13 +216,13 @@ send_from_workers(ExchangeState *state, bool *moved)
 	{
 		const ExchangeWorkerBatch *batch;
 
-		*moved |= rf_outboxes_take(state->outboxes);
-		batch = rf_outboxes_next_to_send(state->outboxes);
+		*moved |= rf_outboxes_take(state->workers.outboxes);
+		batch = rf_outboxes_next_to_send(state->workers.outboxes);
 		if (batch == NULL)
 			return true;
 		begin_parcel(state, batch->data, batch->length, batch->rows,
-					 batch->consumer == state->consumers ? RF_GROUP_ANY : batch->consumer);
-		state->parcel_from = batch;
+					 batch->consumer == state->routing.consumers ? RF_GROUP_ANY : batch->consumer);
+		state->sending.parcel.from = batch;
 	}
 	return false;
 }
@@ -232,10 +234,11 @@ begin_large_row(ExchangeState *state, RfEncoder *encoder, int place, int consume
 	const uint8 *batch;
 	uint32		length;
 
-	rf_rows_get(state->rows, state->numbers[state->next[place]++], state->large);
-	state->left[place]--;
-	length = rf_encoder_measure_large(encoder, state->large);
-	batch = rf_encoder_large_row(encoder, state->large, NULL, length, &length);
+	rf_rows_get(state->routing.rows, state->routing.numbers[state->routing.next[place]++],
+				state->sending.large);
+	state->routing.left[place]--;
+	length = rf_encoder_measure_large(encoder, state->sending.large);
+	batch = rf_encoder_large_row(encoder, state->sending.large, NULL, length, &length);
 	begin_parcel(state, batch, length, 1, consumer);
 }
 
@@ -245,12 +248,12 @@ begin_large_row(ExchangeState *state, RfEncoder *encoder, int place, int consume
 static bool
 add_rows(ExchangeState *state, RfEncoder *encoder, int place)
 {
-	uint32		added = rf_encoder_add_rows(encoder, state->rows,
-											state->numbers + state->next[place],
-											state->left[place]);
+	uint32		added = rf_encoder_add_rows(encoder, state->routing.rows,
+											state->routing.numbers + state->routing.next[place],
+											state->routing.left[place]);
 
-	state->next[place] += added;
-	state->left[place] -= added;
+	state->routing.next[place] += added;
+	state->routing.left[place] -= added;
 	return added > 0;
 }
 
@@ -258,28 +261,31 @@ add_rows(ExchangeState *state, RfEncoder *encoder, int place)
 static bool
 begin_common(ExchangeState *state)
 {
-	uint32		room = Min(state->common_room, state->common_size);
+	uint32		room = Min(state->sending.common.room, state->sending.common.size);
 
-	if (rf_group_common(state->member->out, room, &state->common_place) == RF_ACQUIRE_FULL)
+	if (rf_group_common(state->member->out, room, &state->sending.common.place) == RF_ACQUIRE_FULL)
 		return false;
-	rf_encoder_begin(state->common,
-					 state->common_place != NULL ? state->common_place : state->common_space,
+	rf_encoder_begin(state->sending.common.encoder,
+					 state->sending.common.place != NULL ? state->sending.common.place :
+					 state->sending.common.space,
 					 room);
-	state->common_filling = true;
+	state->sending.common.filling = true;
 	return true;
 }
 
 static void
 finish_common(ExchangeState *state)
 {
-	uint64		rows = rf_encoder_rows(state->common);
-	uint32		length = rf_encoder_finish(state->common);
+	uint64		rows = rf_encoder_rows(state->sending.common.encoder);
+	uint32		length = rf_encoder_finish(state->sending.common.encoder);
 
-	state->common_filling = false;
-	begin_parcel(state, state->common_place != NULL ? state->common_place : state->common_space,
+	state->sending.common.filling = false;
+	begin_parcel(state,
+				 state->sending.common.place != NULL ? state->sending.common.place :
+				 state->sending.common.space,
 				 length, rows, RF_GROUP_ANY);
-	state->parcel_placed = state->common_place != NULL;
-	if (state->parcel_placed)
+	state->sending.parcel.placed = state->sending.common.place != NULL;
+	if (state->sending.parcel.placed)
 		rf_group_common_next(state->member->out);
 }
 
@@ -287,22 +293,23 @@ finish_common(ExchangeState *state)
 static bool
 send_common(ExchangeState *state, bool *moved)
 {
-	int			place = state->consumers;
+	int			place = state->routing.consumers;
 
-	while (state->common != NULL && state->left[place] > 0)
+	while (state->sending.common.encoder != NULL && state->routing.left[place] > 0)
 	{
-		if (!state->common_filling && !begin_common(state))
+		if (!state->sending.common.filling && !begin_common(state))
 			return false;
 		*moved = true;
-		add_rows(state, state->common, place);
-		if (state->left[place] == 0)
+		add_rows(state, state->sending.common.encoder, place);
+		if (state->routing.left[place] == 0)
 			break;
-		state->common_filling = false;
-		if (rf_encoder_rows(state->common) > 0)
+		state->sending.common.filling = false;
+		if (rf_encoder_rows(state->sending.common.encoder) > 0)
 			finish_common(state);
-		else if (state->common_room >= state->common_size)
-			begin_large_row(state, state->common, place, RF_GROUP_ANY);
-		state->common_room = Min(state->common_room * ROOM_GROWTH, state->common_size);
+		else if (state->sending.common.room >= state->sending.common.size)
+			begin_large_row(state, state->sending.common.encoder, place, RF_GROUP_ANY);
+		state->sending.common.room =
+			Min(state->sending.common.room * ROOM_GROWTH, state->sending.common.size);
 		if (!send_parcel(state, moved))
 			return false;
 	}
@@ -313,7 +320,7 @@ send_common(ExchangeState *state, bool *moved)
 static bool
 fill_batch(ExchangeState *state, int consumer, bool *moved)
 {
-	ExchangeOutlet *outlet = &state->outlets[consumer];
+	ExchangeOutlet *outlet = &state->sending.outlets[consumer];
 
 	for (;;)
 	{
@@ -324,7 +331,7 @@ fill_batch(ExchangeState *state, int consumer, bool *moved)
 			if (!get_buffer(state, consumer))
 			{
 				if (outlet->stopped)
-					state->left[consumer] = 0;
+					state->routing.left[consumer] = 0;
 				return false;
 			}
 			room = Min(outlet->room, outlet->buffer.buffer.length);
@@ -333,7 +340,7 @@ fill_batch(ExchangeState *state, int consumer, bool *moved)
 		}
 		if (add_rows(state, outlet->encoder, consumer))
 			*moved = true;
-		if (state->left[consumer] == 0)
+		if (state->routing.left[consumer] == 0)
 			return false;
 		if (rf_encoder_rows(outlet->encoder) > 0)
 			return true;
@@ -358,17 +365,19 @@ send_rows(ExchangeState *state, bool *moved)
 		int			full = 0;
 		bool		waiting = false;
 
-		for (int consumer = 0; consumer < state->destinations && state->parcel == NULL; consumer++)
+		for (int consumer = 0; consumer < state->routing.destinations &&
+			 state->sending.parcel.data == NULL; consumer++)
 		{
-			if (consumer == state->member->consumer || state->left[consumer] == 0)
+			if (consumer == state->member->consumer || state->routing.left[consumer] == 0)
 				continue;
-			if (fill_batch(state, consumer, moved) && state->parcel == NULL)
-				state->submits[full++] = finish_batch(state, &state->outlets[consumer]);
+			if (fill_batch(state, consumer, moved) && state->sending.parcel.data == NULL)
+				state->sending.submits[full++] =
+					finish_batch(state, &state->sending.outlets[consumer]);
 			else
-				waiting |= state->left[consumer] > 0;
+				waiting |= state->routing.left[consumer] > 0;
 		}
 		submit(state, full);
-		if (state->parcel != NULL)
+		if (state->sending.parcel.data != NULL)
 		{
 			if (!send_parcel(state, moved))
 				return false;
@@ -383,7 +392,7 @@ static bool
 send_rest(ExchangeState *state, bool *moved)
 {
 	send_begun(state, false);
-	if (state->common_filling)
+	if (state->sending.common.filling)
 		finish_common(state);
 	return send_parcel(state, moved);
 }
@@ -397,7 +406,7 @@ send_rest(ExchangeState *state, bool *moved)
 static TupleTableSlot *
 scan_row(ExchangeState *state)
 {
-	SeqScanState *node = state->scan;
+	SeqScanState *node = state->input.scan;
 	TupleTableSlot *slot = node->ss.ss_ScanTupleSlot;
 	ExprContext *econtext = node->ss.ps.ps_ExprContext;
 	ExprState  *qual = node->ss.ps.qual;
@@ -411,18 +420,18 @@ scan_row(ExchangeState *state)
 		CHECK_FOR_INTERRUPTS();
 		if (qual == NULL)
 			return slot;
-		if (likely(!state->asks_first) || rf_filter_passes(state, slot))
+		if (likely(!state->partners.asks_first) || rf_filter_passes(state, slot))
 		{
 			ResetExprContext(econtext);
 			econtext->ecxt_scantuple = slot;
 			if (ExecQual(qual, econtext))
 				return slot;
 		}
-		if (unlikely(rf_flush_ticks != state->flush_seen))
+		if (unlikely(rf_flush_ticks != state->sending.flush_seen))
 			return NULL;
 	}
 	ExecClearTuple(slot);
-	state->input_over = true;
+	state->input.over = true;
 	return NULL;
 }
 
@@ -430,9 +439,9 @@ scan_row(ExchangeState *state)
 static void
 start(ExchangeState *state)
 {
-	QueryDesc  *query = state->query;
+	QueryDesc  *query = state->input.query;
 
-	state->started = true;
+	state->input.started = true;
 	query->estate->es_use_parallel_mode = query->plannedstmt->parallelModeNeeded &&
 		!state->set->serial;
 	if (query->estate->es_use_parallel_mode)
@@ -443,12 +452,12 @@ start(ExchangeState *state)
 static bool
 poll_gather(ExchangeState *state)
 {
-	MemoryContext caller = MemoryContextSwitchTo(state->query->estate->es_query_cxt);
+	MemoryContext caller = MemoryContextSwitchTo(state->input.query->estate->es_query_cxt);
 	TupleTableSlot *slot;
 
-	state->inside = true;
-	slot = ExecProcNode(&state->gather->ps);
-	state->inside = false;
+	state->input.inside = true;
+	slot = ExecProcNode(&state->workers.gather->ps);
+	state->input.inside = false;
 	MemoryContextSwitchTo(caller);
 	return !TupIsNull(slot);
 }
@@ -457,38 +466,38 @@ poll_gather(ExchangeState *state)
 static TupleTableSlot *
 next_row(ExchangeState *state)
 {
-	EState	   *estate = state->input->state;
+	EState	   *estate = state->input.node->state;
 	MemoryContext caller;
 	TupleTableSlot *slot;
 
-	if (!state->started)
+	if (!state->input.started)
 	{
 		start(state);
-		if (state->gather != NULL)
+		if (state->workers.gather != NULL)
 			(void) poll_gather(state);
 	}
 	caller = MemoryContextSwitchTo(estate->es_query_cxt);
-	state->inside = true;
-	if (state->scan != NULL)
+	state->input.inside = true;
+	if (state->input.scan != NULL)
 		slot = scan_row(state);
 	else
 	{
 		ResetPerTupleExprContext(estate);
 		/* as Gather does for its part of the plan */
-		if (state->gather != NULL && state->gather->pei != NULL)
-			estate->es_query_dsa = state->gather->pei->area;
-		slot = ExecProcNode(state->input);
-		if (state->gather != NULL)
+		if (state->workers.gather != NULL && state->workers.gather->pei != NULL)
+			estate->es_query_dsa = state->workers.gather->pei->area;
+		slot = ExecProcNode(state->input.node);
+		if (state->workers.gather != NULL)
 			estate->es_query_dsa = NULL;
 		if (TupIsNull(slot))
 		{
 			slot = NULL;
-			state->input_over = true;
+			state->input.over = true;
 		}
 		else if (estate->es_junkFilter != NULL)
 			slot = ExecFilterJunk(estate->es_junkFilter, slot);
 	}
-	state->inside = false;
+	state->input.inside = false;
 	MemoryContextSwitchTo(caller);
 	return slot;
 }
@@ -497,29 +506,30 @@ next_row(ExchangeState *state)
 static void
 stop_input(ExchangeState *state)
 {
-	state->input_over = true;
-	if (state->outboxes != NULL)
-		rf_outboxes_stop(state->outboxes);
+	state->input.over = true;
+	if (state->workers.outboxes != NULL)
+		rf_outboxes_stop(state->workers.outboxes);
 }
 
 /* Collects rows until they are to be routed. False: the step ended before. */
 static bool
 take_rows(ExchangeState *state)
 {
-	RfRows	   *rows = state->rows;
+	RfRows	   *rows = state->routing.rows;
 
-	if (state->live_outlets == 0 && state->reading_over)
+	if (state->sending.live_outlets == 0 && state->reader.over)
 		stop_input(state);
-	if (state->outbox != NULL && rf_outbox_is_stopped(state->outbox))
-		state->input_over = true;
+	if (state->workers.outbox != NULL && rf_outbox_is_stopped(state->workers.outbox))
+		state->input.over = true;
 	for (int n = 0; n < ROWS_PER_STEP; n++)
 	{
 		TupleTableSlot *slot;
 
-		if (state->input_over || state->flush || rows->count >= state->rows_wanted ||
+		if (state->input.over || state->sending.flush ||
+			rows->count >= state->routing.rows_wanted ||
 			rf_rows_full(rows))
 			return true;
-		if (unlikely(rf_flush_ticks != state->flush_seen))
+		if (unlikely(rf_flush_ticks != state->sending.flush_seen))
 			return false;
 		if ((slot = next_row(state)) != NULL)
 		{
@@ -538,28 +548,28 @@ take_rows(ExchangeState *state)
 static bool
 workers_are_done(ExchangeState *state, bool *moved)
 {
-	if (state->gather == NULL || !state->started)
+	if (state->workers.gather == NULL || !state->input.started)
 		return true;
 	if (poll_gather(state))
 		return false;
-	if (state->outboxes == NULL)
+	if (state->workers.outboxes == NULL)
 		return true;
-	return send_from_workers(state, moved) && rf_outboxes_are_empty(state->outboxes);
+	return send_from_workers(state, moved) && rf_outboxes_are_empty(state->workers.outboxes);
 }
 
 /* The query has no more rows, or no more are needed, and all its rows were sent. */
 static void
 end_query(ExchangeState *state)
 {
-	if (state->started && state->query != NULL)
+	if (state->input.started && state->input.query != NULL)
 	{
-		(void) ExecShutdownNode(state->query->planstate);
-		if (state->query->estate->es_use_parallel_mode)
+		(void) ExecShutdownNode(state->input.query->planstate);
+		if (state->input.query->estate->es_use_parallel_mode)
 			ExitParallelMode();
-		state->query->estate->es_use_parallel_mode = false;
+		state->input.query->estate->es_use_parallel_mode = false;
 	}
-	state->outboxes = NULL;
-	state->production = PRODUCTION_ENDING;
+	state->workers.outboxes = NULL;
+	state->sending.production = PRODUCTION_ENDING;
 }
 
 /* ---------- routing ---------- */
@@ -588,14 +598,15 @@ place_heavy(ExchangeState *state)
 {
 	const ExchangeSpec *spec = state->spec;
 
-	for (uint32 row = 0; row < state->rows->count; row++)
+	for (uint32 row = 0; row < state->routing.rows->count; row++)
 	{
-		if (!is_heavy(spec, state->hashes[row]))
+		if (!is_heavy(spec, state->routing.hashes[row]))
 			continue;
 		if (spec->heavy == HEAVY_SPREAD)
-			state->places[row] = state->spread_turn++ % (uint32) state->consumers;
+			state->routing.places[row] = state->routing.spread_turn++ %
+				(uint32) state->routing.consumers;
 		else
-			state->places[row] = state->consumers;
+			state->routing.places[row] = state->routing.consumers;
 	}
 }
 
@@ -606,14 +617,14 @@ place_heavy(ExchangeState *state)
 static void
 add_common(ExchangeState *state, int consumer, uint32 to)
 {
-	const uint16 *own = state->numbers + state->next[consumer];
-	const uint16 *own_end = own + state->left[consumer];
-	const uint16 *common = state->numbers + state->next[state->consumers];
-	const uint16 *common_end = common + state->left[state->consumers];
-	uint16	   *numbers = state->numbers + to;
+	const uint16 *own = state->routing.numbers + state->routing.next[consumer];
+	const uint16 *own_end = own + state->routing.left[consumer];
+	const uint16 *common = state->routing.numbers + state->routing.next[state->routing.consumers];
+	const uint16 *common_end = common + state->routing.left[state->routing.consumers];
+	uint16	   *numbers = state->routing.numbers + to;
 
-	state->next[consumer] = to;
-	state->left[consumer] += state->left[state->consumers];
+	state->routing.next[consumer] = to;
+	state->routing.left[consumer] += state->routing.left[state->routing.consumers];
 	while (own < own_end && common < common_end)
 		*numbers++ = *own < *common ? *own++ : *common++;
 	memcpy(numbers, own, (own_end - own) * sizeof(uint16));
@@ -626,53 +637,57 @@ static void
 route_rows(ExchangeState *state)
 {
 	const ExchangeSpec *spec = state->spec;
-	RfRows	   *rows = state->rows;
-	uint64		consumers = state->consumers;
-	int			lists = state->consumers + 1;
+	RfRows	   *rows = state->routing.rows;
+	uint64		consumers = state->routing.consumers;
+	int			lists = state->routing.consumers + 1;
 
 	rf_rows_complete(rows);
 	if (spec->replicate)
 		for (uint32 row = 0; row < rows->count; row++)
-			state->places[row] = state->consumers;
+			state->routing.places[row] = state->routing.consumers;
 	else
 	{
-		rf_route_hash_rows(state->route, spec->keys, rows, state->hashes, state->hashing);
+		rf_route_hash_rows(state->routing.route, spec->keys, rows, state->routing.hashes,
+						   state->routing.hashing);
 		if (spec->map != NULL)
 			for (uint32 row = 0; row < rows->count; row++)
-				state->places[row] = spec->map[state->hashes[row] % (uint64) spec->map_count];
-		else if (state->consumer_mask != 0)
+				state->routing.places[row] =
+					spec->map[state->routing.hashes[row] % (uint64) spec->map_count];
+		else if (state->routing.consumer_mask != 0)
 			for (uint32 row = 0; row < rows->count; row++)
-				state->places[row] = state->hashes[row] & state->consumer_mask;
+				state->routing.places[row] =
+					state->routing.hashes[row] & state->routing.consumer_mask;
 		else
 			for (uint32 row = 0; row < rows->count; row++)
-				state->places[row] = state->hashes[row] % consumers;
+				state->routing.places[row] = state->routing.hashes[row] % consumers;
 		if (unlikely(spec->heavy_count > 0))
 			place_heavy(state);
-		if (unlikely(state->filters != NULL) && rf_filter_is_on(state))
+		if (unlikely(state->partners.filters != NULL) && rf_filter_is_on(state))
 		{
 			rf_filter_drop(state);
 			lists++;
 		}
 	}
-	if (unlikely(state->keys != NULL))
+	if (unlikely(state->partners.keys != NULL))
 		rf_filter_add_own(state);
-	rf_rows_divide(state->places, rows->count, lists, state->numbers, state->next, state->left);
-	if (state->left[state->consumers] > 0)
+	rf_rows_divide(state->routing.places, rows->count, lists, state->routing.numbers,
+				   state->routing.next, state->routing.left);
+	if (state->routing.left[state->routing.consumers] > 0)
 	{
 		uint32		to = rows->size;
 
-		for (int consumer = 0; consumer < state->consumers; consumer++)
+		for (int consumer = 0; consumer < state->routing.consumers; consumer++)
 		{
-			if (consumer != state->member->consumer && state->common_list)
+			if (consumer != state->member->consumer && state->sending.common.list)
 				continue;
 			add_common(state, consumer, to);
 			to += rows->size;
 		}
-		if (!state->common_list)
-			state->left[state->consumers] = 0;
+		if (!state->sending.common.list)
+			state->routing.left[state->routing.consumers] = 0;
 	}
-	state->routed = true;
-	state->rows_wanted = Min(state->rows_wanted * 2, rows->size);
+	state->routing.routed = true;
+	state->routing.rows_wanted = Min(state->routing.rows_wanted * 2, rows->size);
 }
 
 /* ---------- one step ---------- */
@@ -683,7 +698,7 @@ route_rows(ExchangeState *state)
 static bool
 has_filters(ExchangeState *state, bool *moved)
 {
-	if (!state->filter_sent && state->parcel == NULL)
+	if (!state->partners.sent && state->sending.parcel.data == NULL)
 	{
 		uint32		length;
 		const void *message = rf_filter_message(state, &length);
@@ -691,11 +706,11 @@ has_filters(ExchangeState *state, bool *moved)
 		if (message == NULL)
 			return false;
 		begin_parcel(state, message, length, 0, RF_GROUP_ANY);
-		state->filter_sent = true;
+		state->partners.sent = true;
 	}
 	if (!send_parcel(state, moved) || !rf_filter_is_complete(state))
 		return false;
-	state->input_over |= rf_filter_is_empty(state);
+	state->input.over |= rf_filter_is_empty(state);
 	return true;
 }
 
@@ -704,8 +719,8 @@ rf_exchange_take_own(ExchangeState *state, TupleTableSlot *slot)
 {
 	int			own = state->member->consumer;
 
-	rf_rows_get(state->rows, state->numbers[state->next[own]++], slot);
-	state->left[own]--;
+	rf_rows_get(state->routing.rows, state->routing.numbers[state->routing.next[own]++], slot);
+	state->routing.left[own]--;
 	state->member->counters.rows_local++;
 }
 
@@ -713,17 +728,18 @@ uint32
 rf_exchange_encode_own(ExchangeState *state, RfEncoder *encoder)
 {
 	int			own = state->member->consumer;
-	uint32		before = state->left[own];
+	uint32		before = state->routing.left[own];
 
 	(void) add_rows(state, encoder, own);
-	state->member->counters.rows_local += before - state->left[own];
-	return before - state->left[own];
+	state->member->counters.rows_local += before - state->routing.left[own];
+	return before - state->routing.left[own];
 }
 
 static inline bool
 has_own_row(const ExchangeState *state)
 {
-	return state->routed && !state->reading_over && state->left[state->member->consumer] > 0;
+	return state->routing.routed && !state->reader.over &&
+		state->routing.left[state->member->consumer] > 0;
 }
 
 ExchangeStep
@@ -734,49 +750,50 @@ rf_exchange_produce(ExchangeState *state)
 	/* While there are own rows, other nodes are not checked again. */
 	if (has_own_row(state))
 		return STEP_OWN_ROW;
-	if (state->production == PRODUCTION_RUNNING)
+	if (state->sending.production == PRODUCTION_RUNNING)
 	{
-		bool		new_rows = !state->routed;
+		bool		new_rows = !state->routing.routed;
 		bool		all_sent;
 
-		if (unlikely(state->filters != NULL) && !state->started && !has_filters(state, &moved))
+		if (unlikely(state->partners.filters != NULL) && !state->input.started &&
+			!has_filters(state, &moved))
 			return moved ? STEP_MOVED : STEP_STUCK;
-		if (unlikely(rf_flush_ticks != state->flush_seen))
+		if (unlikely(rf_flush_ticks != state->sending.flush_seen))
 		{
-			state->flush_seen = rf_flush_ticks;
-			state->flush = true;
+			state->sending.flush_seen = rf_flush_ticks;
+			state->sending.flush = true;
 		}
 		if (new_rows)
 		{
 			if (!take_rows(state))
 				return STEP_MOVED;
-			moved = state->rows->count > 0;
-			state->input_rows += state->rows->count;
+			moved = state->routing.rows->count > 0;
+			state->input.rows += state->routing.rows->count;
 			route_rows(state);
 		}
-		if (state->outboxes != NULL && !send_from_workers(state, &moved))
+		if (state->workers.outboxes != NULL && !send_from_workers(state, &moved))
 			return moved ? STEP_MOVED : STEP_STUCK;
 		all_sent = send_rows(state, &moved);
 		if (new_rows && has_own_row(state))
 			return STEP_OWN_ROW;
 		if (!all_sent)
 		{
-			if (state->flush)
+			if (state->sending.flush)
 				send_begun(state, false);
 			return moved ? STEP_MOVED : STEP_STUCK;
 		}
-		if ((state->input_over || state->flush) && !send_rest(state, &moved))
+		if ((state->input.over || state->sending.flush) && !send_rest(state, &moved))
 			return moved ? STEP_MOVED : STEP_STUCK;
-		state->flush = false;
-		state->routed = false;
-		rf_rows_reset(state->rows);
-		if (!state->input_over)
+		state->sending.flush = false;
+		state->routing.routed = false;
+		rf_rows_reset(state->routing.rows);
+		if (!state->input.over)
 			return STEP_MOVED;
 		if (!workers_are_done(state, &moved))
 			return moved ? STEP_MOVED : STEP_STUCK;
 		end_query(state);
 	}
-	if (state->production == PRODUCTION_OVER)
+	if (state->sending.production == PRODUCTION_OVER)
 		return STEP_STUCK;
 	if (state->member->out != NULL &&
 		rf_group_try_finish(state->member->out) == RF_ACQUIRE_FULL)
@@ -784,7 +801,7 @@ rf_exchange_produce(ExchangeState *state)
 	if (state->member->out != NULL)
 		rf_group_close(state->member->out);
 	state->member->out = NULL;
-	state->production = PRODUCTION_OVER;
+	state->sending.production = PRODUCTION_OVER;
 	return STEP_MOVED;
 }
 
@@ -797,25 +814,25 @@ make_route(ExchangeState *state, TupleDesc desc)
 
 	for (int i = 0; i < spec->map_count; i++)
 	{
-		if (spec->map[i] >= state->consumers)
+		if (spec->map[i] >= state->routing.consumers)
 			ereport(ERROR,
 					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 					 errmsg("exchange %d has a map to node %d, but its rows go to %d nodes",
-							spec->number, spec->map[i], state->consumers)));
+							spec->number, spec->map[i], state->routing.consumers)));
 	}
-	state->route = rf_exchange_spec_route(spec, desc);
-	state->hashes = palloc(state->rows->size * sizeof(uint64));
-	state->hashing = AllocSetContextCreate(CurrentMemoryContext, "rdma_fdw hashing",
-										   ALLOCSET_SMALL_SIZES);
+	state->routing.route = rf_exchange_spec_route(spec, desc);
+	state->routing.hashes = palloc(state->routing.rows->size * sizeof(uint64));
+	state->routing.hashing = AllocSetContextCreate(CurrentMemoryContext, "rdma_fdw hashing",
+												   ALLOCSET_SMALL_SIZES);
 }
 
 static void
 make_lists(ExchangeState *state)
 {
-	state->places = palloc(state->rows->size * sizeof(uint16));
-	state->numbers = palloc(3 * state->rows->size * sizeof(uint16));
-	state->next = palloc0((state->consumers + 2) * sizeof(uint32));
-	state->left = palloc0((state->consumers + 2) * sizeof(uint32));
+	state->routing.places = palloc(state->routing.rows->size * sizeof(uint16));
+	state->routing.numbers = palloc(3 * state->routing.rows->size * sizeof(uint16));
+	state->routing.next = palloc0((state->routing.consumers + 2) * sizeof(uint32));
+	state->routing.left = palloc0((state->routing.consumers + 2) * sizeof(uint32));
 }
 
 RfEncoder *
@@ -844,30 +861,31 @@ make_outlets(ExchangeState *state, TupleDesc desc)
 	const ExchangeSpec *spec = state->spec;
 	int			own = state->member->consumer;
 
-	state->live_outlets = state->consumers - (own >= 0 ? 1 : 0);
-	state->destinations = state->consumers;
-	if (state->outbox != NULL)
+	state->sending.live_outlets = state->routing.consumers - (own >= 0 ? 1 : 0);
+	state->routing.destinations = state->routing.consumers;
+	if (state->workers.outbox != NULL)
 	{
 		/* rows for all consumers are one more destination: the leader sends them to each */
-		state->common_list = true;
-		state->destinations++;
+		state->sending.common.list = true;
+		state->routing.destinations++;
 	}
-	else if ((spec->replicate || spec->heavy == HEAVY_BROADCAST) && state->live_outlets > 1)
+	else if ((spec->replicate || spec->heavy == HEAVY_BROADCAST) && state->sending.live_outlets > 1)
 	{
-		state->common_list = true;
-		state->common = rf_exchange_make_encoder(desc);
-		state->common_size = state->member->desc->slot_size - sizeof(RfSlotHeader);
-		state->common_space = palloc_extended(state->common_size, MCXT_ALLOC_HUGE);
-		state->common_room = FIRST_ROOM;
+		state->sending.common.list = true;
+		state->sending.common.encoder = rf_exchange_make_encoder(desc);
+		state->sending.common.size = state->member->desc->slot_size - sizeof(RfSlotHeader);
+		state->sending.common.space = palloc_extended(state->sending.common.size, MCXT_ALLOC_HUGE);
+		state->sending.common.room = FIRST_ROOM;
 	}
-	state->outlets = palloc0(state->destinations * sizeof(ExchangeOutlet));
-	state->submits = palloc(state->destinations * sizeof(RfGroupSubmit));
-	for (int consumer = 0; consumer < state->destinations; consumer++)
+	state->sending.outlets = palloc0(state->routing.destinations * sizeof(ExchangeOutlet));
+	state->sending.submits = palloc(state->routing.destinations * sizeof(RfGroupSubmit));
+	for (int consumer = 0; consumer < state->routing.destinations; consumer++)
 	{
-		state->outlets[consumer].room = FIRST_ROOM;
+		state->sending.outlets[consumer].room = FIRST_ROOM;
 		if (consumer != own &&
-			(!spec->replicate || !state->common_list || consumer == state->consumers))
-			state->outlets[consumer].encoder = rf_exchange_make_encoder(desc);
+			(!spec->replicate || !state->sending.common.list ||
+			 consumer == state->routing.consumers))
+			state->sending.outlets[consumer].encoder = rf_exchange_make_encoder(desc);
 	}
 }
 
@@ -881,19 +899,20 @@ rf_exchange_begin_sending(ExchangeState *state, TupleDesc desc)
 	AttrNumber *attmap;
 	int			count;
 
-	state->consumers = state->member->desc->consumers;
-	state->scan = rf_bare_scan(state->input, &attmap, &count);
-	if (state->scan != NULL)
-		state->rows = rf_rows_create(RelationGetDescr(state->scan->ss.ss_currentRelation), count,
-									 attmap, state->consumers);
+	state->routing.consumers = state->member->desc->consumers;
+	state->input.scan = rf_bare_scan(state->input.node, &attmap, &count);
+	if (state->input.scan != NULL)
+		state->routing.rows =
+			rf_rows_create(RelationGetDescr(state->input.scan->ss.ss_currentRelation), count,
+						   attmap, state->routing.consumers);
 	else
-		state->rows = rf_rows_create(desc, desc->natts, NULL, state->consumers);
-	state->rows_wanted = FIRST_ROWS;
-	state->large = MakeSingleTupleTableSlot(desc, &TTSOpsVirtual);
-	if ((state->consumers & (state->consumers - 1)) == 0)
-		state->consumer_mask = state->consumers - 1;
-	state->spread_turn = Max(state->member->consumer, 0);
-	state->flush_seen = rf_flush_ticks;
+		state->routing.rows = rf_rows_create(desc, desc->natts, NULL, state->routing.consumers);
+	state->routing.rows_wanted = FIRST_ROWS;
+	state->sending.large = MakeSingleTupleTableSlot(desc, &TTSOpsVirtual);
+	if ((state->routing.consumers & (state->routing.consumers - 1)) == 0)
+		state->routing.consumer_mask = state->routing.consumers - 1;
+	state->routing.spread_turn = Max(state->member->consumer, 0);
+	state->sending.flush_seen = rf_flush_ticks;
 	make_lists(state);
 	make_outlets(state, desc);
 	if (!state->spec->replicate)
@@ -903,9 +922,10 @@ rf_exchange_begin_sending(ExchangeState *state, TupleDesc desc)
 void
 rf_exchange_end_sending(ExchangeState *state)
 {
-	if (state->started && state->query != NULL && state->query->estate->es_use_parallel_mode)
+	if (state->input.started && state->input.query != NULL &&
+		state->input.query->estate->es_use_parallel_mode)
 		ExitParallelMode();
-	if (state->rows != NULL)
-		rf_rows_destroy(state->rows);
-	state->rows = NULL;
+	if (state->routing.rows != NULL)
+		rf_rows_destroy(state->routing.rows);
+	state->routing.rows = NULL;
 }

@@ -37,7 +37,7 @@
 static inline ExchangeState *
 source_of(ExchangeState *state)
 {
-	return state->source != NULL ? state->source : state;
+	return state->sharing.source != NULL ? state->sharing.source : state;
 }
 
 /* One step of the leader's. True: something has moved, or the last row is here. */
@@ -47,12 +47,12 @@ collect_some(ExchangeState *state)
 	bool		moved;
 
 	/* a coordinator makes no such statement */
-	if (state->inside)
+	if (state->input.inside)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("exchange %d is read by its own query", state->spec->number)));
 	moved = rf_exchange_receive(state);
-	if (state->loaded)
+	if (state->in.loaded)
 		rf_exchange_collect_received(state);
 	switch (rf_exchange_produce(state))
 	{
@@ -68,7 +68,7 @@ collect_some(ExchangeState *state)
 	}
 	if (moved || !rf_exchange_all_read(state))
 		return moved;
-	state->reading_over = true;
+	state->reader.over = true;
 	state->set->unread--;
 	rf_exchange_end_collecting(state);
 	return true;
@@ -78,11 +78,11 @@ collect_some(ExchangeState *state)
 static bool
 begin_collecting(ExchangeState *state)
 {
-	if (state->collected)
+	if (state->sharing.collected)
 		return false;
 	if (rf_exchange_collects(state))
 		return true;
-	if (!state->reading_over)
+	if (!state->reader.over)
 		elog(ERROR, "rows of exchange %d are being read already", state->spec->number);
 	/* no rows come to this node */
 	rf_exchange_begin_collecting(state);
@@ -96,7 +96,7 @@ collect(ExchangeState *state)
 {
 	if (!begin_collecting(state))
 		return;
-	while (!state->collected)
+	while (!state->sharing.collected)
 	{
 		if (!collect_some(state))
 			rf_exchange_sleep(state);
@@ -111,11 +111,12 @@ collect_all(ExchangeState *state)
 	ExchangeSet *set = source_of(state)->set;
 
 	collect(source_of(state));
-	for (int i = 0; i < set->count && state->shared; i++)
+	for (int i = 0; i < set->count && state->sharing.shared; i++)
 	{
 		ExchangeState *other = set->members[i].state;
 
-		if (other != NULL && other->shared && other->parallel == state->parallel)
+		if (other != NULL && other->sharing.shared &&
+			other->sharing.parallel == state->sharing.parallel)
 			collect(other);
 	}
 }
@@ -126,14 +127,14 @@ take_batch(ExchangeState *state)
 	const void *batch;
 	uint32		length;
 
-	if (state->cursor == NULL)
-		state->cursor = rf_batches_open(state->batches, 1, NULL);
-	if (!rf_batches_next(state->cursor, &batch, &length))
+	if (state->sharing.cursor == NULL)
+		state->sharing.cursor = rf_batches_open(state->sharing.batches, 1, NULL);
+	if (!rf_batches_next(state->sharing.cursor, &batch, &length))
 		return false;
-	rf_decoder_load(state->shared_decoder, batch, length);
-	rf_batches_count(state->cursor, ParallelWorkerNumber + 1,
-					 rf_decoder_remaining(state->shared_decoder));
-	state->taken = true;
+	rf_decoder_load(state->sharing.decoder, batch, length);
+	rf_batches_count(state->sharing.cursor, ParallelWorkerNumber + 1,
+					 rf_decoder_remaining(state->sharing.decoder));
+	state->sharing.taken = true;
 	return true;
 }
 
@@ -143,16 +144,16 @@ rf_exchange_next_shared(ExchangeState *state, TupleTableSlot *slot)
 	ExecClearTuple(slot);
 	for (;;)
 	{
-		if (state->taken)
+		if (state->sharing.taken)
 		{
-			if (rf_decoder_next(state->shared_decoder, slot->tts_values, slot->tts_isnull))
+			if (rf_decoder_next(state->sharing.decoder, slot->tts_values, slot->tts_isnull))
 				return ExecStoreVirtualTuple(slot);
-			state->taken = false;
+			state->sharing.taken = false;
 		}
 		CHECK_FOR_INTERRUPTS();
 		if (!IsParallelWorker())
 			collect_all(state);
-		if (!take_batch(state) && !(IsParallelWorker() && rf_batches_wait(state->cursor)))
+		if (!take_batch(state) && !(IsParallelWorker() && rf_batches_wait(state->sharing.cursor)))
 			return slot;
 	}
 }
@@ -160,17 +161,18 @@ rf_exchange_next_shared(ExchangeState *state, TupleTableSlot *slot)
 void
 rf_exchange_abandon_shared(ExchangeState *state)
 {
-	if (state->shared && state->source == NULL && !state->collected && !IsParallelWorker())
-		rf_batches_abandon(state->batches);
+	if (state->sharing.shared && state->sharing.source == NULL && !state->sharing.collected &&
+		!IsParallelWorker())
+		rf_batches_abandon(state->sharing.batches);
 }
 
 /* The rest of a batch is forgotten; the shared place begins anew with the Gather, or here. */
 void
 rf_exchange_rescan_shared(ExchangeState *state)
 {
-	state->taken = false;
-	if (!state->shared && state->cursor != NULL)
-		rf_batches_rewind(state->cursor);
+	state->sharing.taken = false;
+	if (!state->sharing.shared && state->sharing.cursor != NULL)
+		rf_batches_rewind(state->sharing.cursor);
 }
 
 /* ---------- several plan nodes ---------- */
@@ -214,17 +216,17 @@ rf_exchange_link_readers(ExchangeSet *set)
 								   "other types.")));
 		}
 		rf_exchange_begin_collecting(source);
-		if (source->reading_over)
+		if (source->reader.over)
 			rf_exchange_end_collecting(source); /* no rows come to this node */
 		/* the end of one reader does not end it, and it is whole before workers of another start */
-		source->keep = true;
+		source->reader.keep = true;
 		foreach(lc, set->members[i].readers)
 		{
 			ExchangeState *reader = lfirst(lc);
 
-			reader->source = source;
-			reader->batches = source->batches;
-			reader->keep = true;
+			reader->sharing.source = source;
+			reader->sharing.batches = source->sharing.batches;
+			reader->reader.keep = true;
 		}
 	}
 }
@@ -244,13 +246,13 @@ rf_exchange_initialize_shared(CustomScanState *node, ParallelContext *pcxt, void
 
 	if (pcxt->nworkers == 0)
 		return;
-	state->parallel = pcxt;
-	if (state->keep || state->appended || !parallel_leader_participation)
+	state->sharing.parallel = pcxt;
+	if (state->reader.keep || state->sharing.appended || !parallel_leader_participation)
 		collect(source_of(state));
 	else
 		(void) begin_collecting(state);
-	state->cursor = rf_batches_open(state->batches, pcxt->nworkers + 1, coordinate);
-	state->shared = true;
+	state->sharing.cursor = rf_batches_open(state->sharing.batches, pcxt->nworkers + 1, coordinate);
+	state->sharing.shared = true;
 }
 
 void
@@ -258,8 +260,8 @@ rf_exchange_reinitialize_shared(CustomScanState *node, ParallelContext *pcxt, vo
 {
 	ExchangeState *state = (ExchangeState *) node;
 
-	if (state->shared)
-		rf_batches_rewind(state->cursor);
+	if (state->sharing.shared)
+		rf_batches_rewind(state->sharing.cursor);
 }
 
 void
@@ -267,9 +269,10 @@ rf_exchange_initialize_worker(CustomScanState *node, shm_toc * toc, void *coordi
 {
 	ExchangeState *state = (ExchangeState *) node;
 
-	state->cursor = rf_batches_attach(coordinate, node->ss.ps.state->es_query_cxt, state->owner);
-	state->batches = rf_batches_of(state->cursor);
-	state->shared = true;
+	state->sharing.cursor =
+		rf_batches_attach(coordinate, node->ss.ps.state->es_query_cxt, state->owner);
+	state->sharing.batches = rf_batches_of(state->sharing.cursor);
+	state->sharing.shared = true;
 }
 
 char *
@@ -278,13 +281,13 @@ rf_exchange_process_rows(ExchangeState *state, MemoryContext context)
 	StringInfoData rows;
 	MemoryContext caller;
 
-	if (state->cursor == NULL || !state->shared)
+	if (state->sharing.cursor == NULL || !state->sharing.shared)
 		return NULL;
 	caller = MemoryContextSwitchTo(context);
 	initStringInfo(&rows);
-	for (int i = 0; i < rf_batches_processes(state->cursor); i++)
+	for (int i = 0; i < rf_batches_processes(state->sharing.cursor); i++)
 		appendStringInfo(&rows, "%s" UINT64_FORMAT, i == 0 ? "" : "/",
-						 rf_batches_taken(state->cursor, i));
+						 rf_batches_taken(state->sharing.cursor, i));
 	MemoryContextSwitchTo(caller);
 	return rows.data;
 }

@@ -179,7 +179,9 @@ begin_producer(CustomScanState *node, EState *estate, int eflags)
 
 	node->custom_ps = list_make1(ExecInitNode(linitial(scan->custom_plans), estate, eflags));
 	((ProducerState *) node)->empty = ExecInitExtraTupleSlot(
-															 estate, ExecGetResultType(&node->ss.ps), &TTSOpsVirtual);
+															 estate,
+															 ExecGetResultType(&node->ss.ps),
+															 &TTSOpsVirtual);
 }
 
 static void
@@ -197,7 +199,7 @@ rescan_producer(CustomScanState *node)
 void
 rf_workers_link(ExchangeState *state)
 {
-	GatherState *gather = (GatherState *) state->query->planstate;
+	GatherState *gather = (GatherState *) state->input.query->planstate;
 	ProducerState *producer;
 
 	if (!IsA(gather, GatherState) || !IsA(outerPlanState(gather), CustomScanState) ||
@@ -207,8 +209,8 @@ rf_workers_link(ExchangeState *state)
 	if (producer->css.methods != &exec_methods)
 		return;
 	producer->exchange = state;
-	state->gather = gather;
-	state->input = input_of(producer);
+	state->workers.gather = gather;
+	state->input.node = input_of(producer);
 }
 
 /* ---------- memory shared by the processes ---------- */
@@ -241,7 +243,7 @@ lay_out(const ExchangeState *state, int workers, SharedProducer *shared)
 	shared->desc = MAXALIGN(offsetof(SharedProducer, spec) + strlen(spec_of(state)) + 1);
 	shared->collations = shared->desc + MAXALIGN(state->member->desc->length);
 	shared->filters = shared->collations +
-		MAXALIGN(state->arriving->tts_tupleDescriptor->natts * sizeof(Oid));
+		MAXALIGN(state->store.arriving->tts_tupleDescriptor->natts * sizeof(Oid));
 	shared->outboxes = shared->filters + rf_filter_shared_size(state);
 	return shared->outboxes + rf_outboxes_size(&shape);
 }
@@ -276,11 +278,11 @@ initialize_shared(CustomScanState *node, ParallelContext *pcxt, void *coordinate
 	memcpy(shared->spec, spec_of(state), strlen(spec_of(state)) + 1);
 	memcpy((char *) shared + shared->desc, state->member->desc, state->member->desc->length);
 	collations = (Oid *) ((char *) shared + shared->collations);
-	for (int i = 0; i < state->arriving->tts_tupleDescriptor->natts; i++)
-		collations[i] = TupleDescAttr(state->arriving->tts_tupleDescriptor, i)->attcollation;
+	for (int i = 0; i < state->store.arriving->tts_tupleDescriptor->natts; i++)
+		collations[i] = TupleDescAttr(state->store.arriving->tts_tupleDescriptor, i)->attcollation;
 	rf_filter_share(state, (uint64 *) ((char *) shared + shared->filters));
 	caller = MemoryContextSwitchTo(node->ss.ps.state->es_query_cxt);
-	state->outboxes = rf_outboxes_create(&shape, (char *) shared + shared->outboxes);
+	state->workers.outboxes = rf_outboxes_create(&shape, (char *) shared + shared->outboxes);
 	MemoryContextSwitchTo(caller);
 }
 
@@ -319,13 +321,14 @@ make_worker(ProducerState *producer)
 	state->member = palloc0(sizeof(ExchangeMember));
 	state->member->desc = (RfGroupDesc *) ((char *) shared + shared->desc);
 	state->member->consumer = -1;
-	state->input = input_of(producer);
-	state->started = true;
-	state->reading_over = true;
-	state->production = PRODUCTION_RUNNING;
-	state->outbox = rf_outbox_attach((char *) shared + shared->outboxes, ParallelWorkerNumber);
+	state->input.node = input_of(producer);
+	state->input.started = true;
+	state->reader.over = true;
+	state->sending.production = PRODUCTION_RUNNING;
+	state->workers.outbox =
+		rf_outbox_attach((char *) shared + shared->outboxes, ParallelWorkerNumber);
 	rf_exchange_begin_sending(state, desc);
-	state->spread_turn += ParallelWorkerNumber + 1;
+	state->routing.spread_turn += ParallelWorkerNumber + 1;
 	rf_filter_attach(state, (const uint64 *) ((char *) shared + shared->filters));
 	return state;
 }
@@ -337,16 +340,18 @@ produce_all(ProducerState *producer)
 	ExchangeState *state = make_worker(producer);
 	Instrumentation *instrument = producer->css.ss.ps.instrument;
 
-	while (state->production != PRODUCTION_OVER)
+	while (state->sending.production != PRODUCTION_OVER)
 	{
 		CHECK_FOR_INTERRUPTS();
-		if (rf_exchange_produce(state) == STEP_STUCK && state->production != PRODUCTION_OVER)
-			rf_outbox_wait(state->outbox);
+		if (rf_exchange_produce(state) == STEP_STUCK &&
+			state->sending.production != PRODUCTION_OVER)
+			rf_outbox_wait(state->workers.outbox);
 	}
 	rf_exchange_end_sending(state);
-	rf_outbox_count(state->outbox, state->input_rows, state->member->counters.rows_filtered);
+	rf_outbox_count(state->workers.outbox, state->input.rows,
+					state->member->counters.rows_filtered);
 	if (instrument != NULL)
-		instrument->tuplecount += state->input_rows;
+		instrument->tuplecount += state->input.rows;
 	MemoryContextSwitchTo(caller);
 }
 
@@ -363,7 +368,7 @@ exec_producer(CustomScanState *node)
 	}
 	if (state == NULL)
 		return ExecProcNode(input_of(producer));
-	if (state->input_over && state->gather->nreaders == 0)
+	if (state->input.over && state->workers.gather->nreaders == 0)
 		return NULL;
 	return ExecStoreAllNullTuple(producer->empty);
 }
@@ -376,20 +381,20 @@ shutdown_producer(CustomScanState *node)
 	ExchangeState *state = producer->exchange;
 	int			workers;
 	uint64	   *rows;
-	uint64		sum = state == NULL ? 0 : state->input_rows;
+	uint64		sum = state == NULL ? 0 : state->input.rows;
 	uint64		filtered;
 	StringInfoData text;
 	MemoryContext caller;
 
-	if (state == NULL || state->outboxes == NULL)
+	if (state == NULL || state->workers.outboxes == NULL)
 		return;
 	caller = MemoryContextSwitchTo(state->set->context);
-	workers = state->gather->pei->pcxt->nworkers;
+	workers = state->workers.gather->pei->pcxt->nworkers;
 	rows = palloc0(workers * sizeof(uint64));
-	rf_outboxes_count(state->outboxes, rows, &filtered);
+	rf_outboxes_count(state->workers.outboxes, rows, &filtered);
 	state->member->counters.rows_filtered += filtered;
 	initStringInfo(&text);
-	appendStringInfo(&text, UINT64_FORMAT, state->input_rows);
+	appendStringInfo(&text, UINT64_FORMAT, state->input.rows);
 	for (int i = 0; i < workers; i++)
 	{
 		appendStringInfo(&text, "/" UINT64_FORMAT, rows[i]);
@@ -398,9 +403,9 @@ shutdown_producer(CustomScanState *node)
 	producer->process_rows = state->member->counters.taken_rows = text.data;
 	/* the executor has counted empty rows; the workers' rows are added to this node's later */
 	if (node->ss.ps.instrument != NULL)
-		node->ss.ps.instrument->tuplecount = state->input_rows;
-	if (state->gather->ps.instrument != NULL)
-		state->gather->ps.instrument->tuplecount = sum;
+		node->ss.ps.instrument->tuplecount = state->input.rows;
+	if (state->workers.gather->ps.instrument != NULL)
+		state->workers.gather->ps.instrument->tuplecount = sum;
 	MemoryContextSwitchTo(caller);
 }
 

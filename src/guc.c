@@ -1,10 +1,10 @@
 /*
  * guc.c - the settings of rdma_fdw: names, descriptions, units, ranges and when they may change.
  *
- * Defines them and nothing else; their variables are in base/settings.c, with the defaults of numbers
- * and enumerations. What a setting does is told where it is used. Settings that need a start of the
- * server exist in a session that loaded the library by itself too, where they show what the
- * configuration file says and change nothing.
+ * Defines them and nothing else; their variables are in base/settings.c, with the defaults of
+ * numbers and enumerations. What a setting does is told where it is used. Settings that need a
+ * start of the server exist in a session that loaded the library by itself too, where they show
+ * what the configuration file says and change nothing.
  */
 #include "postgres.h"
 

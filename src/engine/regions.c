@@ -253,8 +253,8 @@ visit_all(Probe *probe, Series *all, int count)
 }
 
 /*
- * Measures what a byte, a gap and an entry of each way to send a region cost on this device. False: an
- * operation failed.
+ * Measures what a byte, a gap and an entry of each way to send a region cost on this device. False:
+ * an operation failed.
  */
 static bool
 measure(Probe *probe, RfRegionCosts *costs)
@@ -347,8 +347,8 @@ measure(Probe *probe, RfRegionCosts *costs)
 }
 
 /*
- * Two queue pairs of one domain, connected to each other later, and the memory that they copy. False: the
- * device gave an error; the caller frees the parts that are there.
+ * Two queue pairs of one domain, connected to each other later, and the memory that they copy.
+ * False: the device gave an error; the caller frees the parts that are there.
  */
 static bool
 open_probe(Probe *probe, const int socks[2], RfError *error)

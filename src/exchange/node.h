@@ -90,7 +90,7 @@ extern const char *rf_exchange_describe(const ExchangeSpec *spec);
 typedef struct ExchangePlan
 {
 	ExtensibleNode node;
-	Oid			function;		/* that was called: whoever runs the plan needs the right */
+	Oid			function;		/* that was called: running the plan needs the right to it */
 	char	   *spec;			/* see rf_exchange_spec_parse() */
 	char	   *query;			/* empty: this node sends no rows */
 	bool		unsafe;			/* the statement around it must not run in parallel mode */

@@ -333,6 +333,7 @@ make_worker(ProducerState *producer)
 	return state;
 }
 
+/* Worker: routes all rows of its part of the query to the outbox, and counts them at the end. */
 static void
 produce_all(ProducerState *producer)
 {

@@ -111,7 +111,8 @@ compare_hashes(const void *a, const void *b)
 }
 
 /*
- * Reads "spread:HASH,..." or "broadcast:HASH,...", the keys that many rows have. ERROR if it is neither.
+ * Reads "spread:HASH,..." or "broadcast:HASH,...", the keys that many rows have. ERROR if it is
+ * neither.
  */
 static void
 read_heavy(const char *text, char *value, ExchangeSpec *spec)

@@ -168,8 +168,8 @@ rf_placement_table(void)
 }
 
 /*
- * Reads all rows of that table into the cache. Without the table, as before the extension is created,
- * the cache stays empty and is not kept.
+ * Reads all rows of that table into the cache. Without the table, as before the extension is
+ * created, the cache stays empty and is not kept.
  */
 static void
 read_records(void)

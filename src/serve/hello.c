@@ -71,8 +71,8 @@ rf_check_engine_address(char **newval, void **extra, GucSource source)
 }
 
 /*
- * rdma.hello(bytea): tells a reading node how its engine finds ours, and makes a token for it if it asks
- * for one. ERROR where the request has another length, or no engine runs.
+ * rdma.hello(bytea): tells a reading node how its engine finds ours, and makes a token for it if it
+ * asks for one. ERROR where the request has another length, or no engine runs.
  */
 Datum
 rdma_hello(PG_FUNCTION_ARGS)

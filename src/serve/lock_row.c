@@ -147,8 +147,8 @@ open_member(Oid relid, Oid member, List **inheritors)
 }
 
 /*
- * The table among those that the locker has opened, opened now if it is not. It must be the locker's
- * own table or inherit from it.
+ * The table among those that the locker has opened, opened now if it is not. It must be the
+ * locker's own table or inherit from it.
  */
 static Member *
 find_member(RfRowLocker *locker, Oid table)
@@ -367,8 +367,8 @@ is_locked(TM_Result result, Relation rel)
 }
 
 /*
- * rdma.lock_version(): locks the row of which the statement's snapshot shows a version at this place, and
- * notes where the row is then. False: there is no such version, or the row was skipped.
+ * rdma.lock_version(): locks the row of which the statement's snapshot shows a version at this
+ * place, and notes where the row is then. False: there is no such version, or the row was skipped.
  */
 Datum
 rdma_lock_version(PG_FUNCTION_ARGS)

@@ -323,8 +323,8 @@ add_part(const char *gid)
 }
 
 /*
- * Writes the part that the statement asked for when the transaction is prepared, and forgets it when the
- * transaction ends in another way.
+ * Writes the part that the statement asked for when the transaction is prepared, and forgets it
+ * when the transaction ends in another way.
  */
 static void
 at_transaction_end(XactEvent event, void *arg)

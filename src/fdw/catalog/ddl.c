@@ -443,7 +443,8 @@ begin_context(ErrorContextCallback *callback)
 }
 
 /*
- * Drops the tables on the nodes, server by server, with the rights of the dropped table's owner here.
+ * Drops the tables on the nodes, server by server, with the rights of the dropped table's owner
+ * here.
  */
 static void
 propagate_drops(RfDdlCommand *command, bool cascade)

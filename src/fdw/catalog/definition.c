@@ -124,8 +124,8 @@ column_problem(Oid relid, ColumnRef *ref, bool all_owners)
 }
 
 /*
- * Before the command is analyzed, names must lead to objects that may be used; queries and parameters
- * are refused. Returns true, and sets the problem, at the first name that does not.
+ * Before the command is analyzed, names must lead to objects that may be used; queries and
+ * parameters are refused. Returns true, and sets the problem, at the first name that does not.
  */
 static bool
 check_names(Node *node, Definition *definition)
@@ -502,7 +502,8 @@ add_columns(Definition *definition, CreateStmt *statement)
 }
 
 /*
- * PARTITION BY: its columns and expressions are keys, as those of an index of the strategy's method.
+ * PARTITION BY: its columns and expressions are keys, as those of an index of the strategy's
+ * method.
  */
 static void
 add_partitioning(Definition *definition, PartitionSpec *spec)

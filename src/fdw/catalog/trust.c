@@ -328,8 +328,8 @@ rf_call_problem(Oid funcid, List *types)
 }
 
 /*
- * Why a support function or operator of the class's family may run code of an untrusted owner; NULL: no
- * one of them does.
+ * Why a support function or operator of the class's family may run code of an untrusted owner;
+ * NULL: no one of them does.
  */
 static const char *
 opclass_procs_problem(Form_pg_opclass opclass)

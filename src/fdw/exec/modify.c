@@ -324,8 +324,8 @@ create_state(ResultRelInfo *result_rel, EState *estate, CmdType operation, const
 }
 
 /*
- * Prepares writes row by row: by a load where many rows may come, by moves where an UPDATE assigns the
- * distribution key, else by one statement of each row.
+ * Prepares writes row by row: by a load where many rows may come, by moves where an UPDATE assigns
+ * the distribution key, else by one statement of each row.
  */
 void
 rdmaBeginForeignModify(ModifyTableState *mtstate, ResultRelInfo *result_rel, List *fdw_private,

@@ -354,8 +354,8 @@ execute(ForeignScanState *node, DirectState *state)
 }
 
 /*
- * Runs the statement at the first call, and returns the rows of RETURNING one by one; without RETURNING
- * it adds the rows of all nodes to the statement's count.
+ * Runs the statement at the first call, and returns the rows of RETURNING one by one; without
+ * RETURNING it adds the rows of all nodes to the statement's count.
  */
 TupleTableSlot *
 rdmaIterateDirectModify(ForeignScanState *node)

@@ -561,8 +561,8 @@ strategy_name(RfStrategy strategy)
 }
 
 /*
- * The statement of a join that is done in this way: its sides, moved where needed, and where its rows
- * lie.
+ * The statement of a join that is done in this way: its sides, moved where needed, and where its
+ * rows lie.
  */
 static RfRelInfo *
 make_join(RfRelInfo *joined, JoinWay *way, RfChoices *choices)

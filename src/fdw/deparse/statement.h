@@ -174,6 +174,7 @@ typedef struct RfRelInfo
 	/* without our per-query and per-row costs; -1: not computed yet */
 	Cost		rel_startup_cost;
 	Cost		rel_total_cost;
+	Cost		least_read;		/* of inner joins, see rf_least_read(); 0: not computed yet */
 } RfRelInfo;
 
 /*

@@ -21,6 +21,7 @@
 #include "optimizer/prep.h"
 #include "optimizer/restrictinfo.h"
 #include "optimizer/tlist.h"
+#include "utils/float.h"
 #include "utils/selfuncs.h"
 
 #include "rdma_fdw/compat.h"
@@ -351,21 +352,76 @@ estimate_probing(PlannerInfo *root, RfRelInfo *info, RfRelInfo *driver, RfRelInf
  * nothing to read.
  */
 static Cost
-least_read(const RfRelInfo *info)
+least_read(RfRelInfo *info)
 {
+	Cost		outer;
+	Cost		inner;
+
 	if (can_be_probed(info))
 		return 0;
-	if (is_inner_join(info))
-		return Min(least_read(info->outer) + info->inner->rel_total_cost,
-				   least_read(info->inner) + info->outer->rel_total_cost);
-	return info->rel_total_cost;
+	if (!is_inner_join(info))
+		return info->rel_total_cost;
+	if (info->least_read == 0)
+	{
+		outer = least_read(info->outer);
+		inner = least_read(info->inner);
+		info->least_read = info->rel_total_cost;
+		if (outer < info->outer->rel_total_cost)
+			info->least_read = outer + info->inner->rel_total_cost;
+		if (inner < info->inner->rel_total_cost)
+			info->least_read = Min(info->least_read, inner + info->outer->rel_total_cost);
+	}
+	return info->least_read;
 }
 
 Cost
-rf_least_join_cost(const RfRelInfo *outer, const RfRelInfo *inner)
+rf_least_join_cost(RfRelInfo *outer, RfRelInfo *inner)
 {
 	return Min(outer->rel_total_cost + least_read(inner),
 			   inner->rel_total_cost + least_read(outer));
+}
+
+void
+rf_least_read(RfRelInfo *info, RfLeast *least)
+{
+	Cost		probed = least_read(info);
+
+	least->total = info->rel_total_cost;
+	least->probed = probed < info->rel_total_cost ? probed : get_float8_infinity();
+	least->rows = info->retrieved_rows * rf_node_share(info);
+}
+
+/* A node has a part of the rows of the join, at the least an even one. */
+void
+rf_least_of_join(PlannerInfo *root, const RfRelInfo *joined, RfLeastJoin *least)
+{
+	double		rows = joined->rel->rows /
+	Max(list_length(joined->nodes), list_length(joined->compute));
+	QualCost	on_cost;
+	QualCost	where_cost;
+
+	rf_remote_qual_cost(&on_cost, joined->joinclauses, root);
+	rf_remote_qual_cost(&where_cost, joined->remote_conds, root);
+	least->hashable = has_hashable_clause(joined->joinclauses);
+	least->pair = cpu_operator_cost + on_cost.per_tuple;
+	least->fixed = on_cost.startup + where_cost.startup + joined->local_conds_cost.startup +
+		rows * (cpu_tuple_cost + where_cost.per_tuple);
+	if (least->hashable)
+		least->fixed += rows * on_cost.per_tuple;
+}
+
+Cost
+rf_least_cost(const RfLeastJoin *join, const RfLeast *outer, const RfLeast *inner)
+{
+	Cost		least = outer->total + inner->total;
+
+	if (join->hashable)
+		least += Min(outer->rows, inner->rows) * (cpu_operator_cost + cpu_tuple_cost) +
+			Max(outer->rows, inner->rows) * cpu_operator_cost;
+	else
+		least += outer->rows * inner->rows * join->pair;
+	return Min(least, Min(outer->total + inner->probed, outer->probed + inner->total)) +
+		join->fixed;
 }
 
 /*
@@ -455,6 +511,48 @@ rf_filter_may_pay(const RfRelInfo *move, const RfRelInfo *filter)
 {
 	return move->fragment->moved->rel_total_cost + EXCHANGE_COST + filter_cost(move, filter) <
 		move->rel_total_cost;
+}
+
+/* The most that a move adds to the costs of its rows, apart from those of its exchange. */
+static Cost
+moving_cost(const RfRelInfo *info, bool replicate, Cost *arriving)
+{
+	int			nodes = list_length(info->nodes);
+	double		rows = info->retrieved_rows * rf_node_share(info);
+
+	*arriving = info->retrieved_rows / (replicate ? 1 : nodes) * cpu_tuple_cost;
+	return *arriving + rows * (nodes - 1) / (replicate ? 1 : nodes) *
+		(info->opts.fdw_tuple_cost + info->opts.byte_cost * info->width);
+}
+
+void
+rf_least_move(const RfRelInfo *info, bool replicate, bool filters, bool different, RfLeast *least)
+{
+	Cost		arriving;
+	Cost		cost = moving_cost(info, replicate, &arriving);
+	Cost		filtered = EXCHANGE_COST +
+		info->retrieved_rows * rf_node_share(info) * FILTER_LOOK_COST;
+
+	least->rows = info->retrieved_rows / (replicate ? 1 : list_length(info->nodes));
+	/* filtered, or noted where they are */
+	if (filters)
+	{
+		cost = Min(cost, Min(arriving, filtered));
+		least->rows = 0;
+	}
+	if (different)
+		cost = least->rows = 0;
+	least->total = info->rel_total_cost + EXCHANGE_COST + cost;
+	least->probed = get_float8_infinity();
+}
+
+bool
+rf_may_be_filtered(const RfRelInfo *info)
+{
+	Cost		arriving;
+
+	return moving_cost(info, false, &arriving) > EXCHANGE_COST +
+		info->retrieved_rows * rf_node_share(info) * FILTER_LOOK_COST;
 }
 
 /*

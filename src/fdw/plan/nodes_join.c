@@ -22,6 +22,7 @@
 
 #include "optimizer/optimizer.h"
 #include "optimizer/pathnode.h"
+#include "utils/float.h"
 
 #include "rdma_fdw/compat.h"
 
@@ -41,12 +42,47 @@ typedef struct JoinWay
 	RfLayout   *layout;
 } JoinWay;
 
+/* What a place must cost to be no better than a known one, if nobody has asked yet. */
+#define NOT_ASKED	(-1)
+
+/* A statement of one side, and what is known of all joins with it before any is made. */
+typedef struct JoinSide
+{
+	RfRelInfo  *info;
+	bool		moves;
+	List	   *partners;		/* see partners() */
+
+	RfLeast		here;			/* its rows where they are */
+	RfLeast		replicated;		/* moved to all nodes */
+	RfLeast		moved;			/* moved by keys */
+	RfLeast		filtered;		/* the same, where either side may be filtered */
+	bool		may_be_filtered;
+
+	/* see is_worth() */
+	Cost		dearer_here;	/* of a join where its rows are */
+	Cost		dearer_there;	/* and where the other side's are that go to them */
+} JoinSide;
+
+/* Equalities by which both sides move. */
+typedef struct JoinKeys
+{
+	List	   *equalities;
+	Cost		dearer;
+} JoinKeys;
+
 typedef struct JoinContext
 {
 	PlannerInfo *root;
 	JoinType	jointype;
+	bool		computed;		/* it is about ways on the compute nodes */
+	RfChoices  *choices;		/* the statements that were found before */
+	Cost		cheapest;		/* of these */
+	RfLeastJoin least;			/* costs of the join itself */
 	List	   *equalities;		/* of RfEquality */
-	List	   *ways;			/* found so far */
+	int			key_count;
+	JoinKeys   *keys;			/* all of them, and each */
+	bool		possible;		/* there are ways */
+	List	   *ways;			/* those that are worth a look, found so far */
 } JoinContext;
 
 static bool
@@ -95,6 +131,20 @@ move_inner(JoinContext *cxt, RfRelInfo *inner, List *keys, bool computed)
 		rf_move(cxt->root, inner, keys, computed);
 }
 
+/* The placement of a join where this side's rows are. */
+static RfPlacement
+joined_placement(JoinContext *cxt, const RfFragment *side, List **keys, RfLayout **layout)
+{
+	if (side->placement != RF_PLACED_BY_HASH)
+		return side->placement;
+	/* either side's key may be the NULL that a full join made */
+	if (cxt->jointype == JOIN_FULL)
+		return RF_PLACED_ANYWHERE;
+	*keys = joined_keys(cxt, side->keys);
+	*layout = side->layout;
+	return RF_PLACED_BY_HASH;
+}
+
 static void
 add_way(JoinContext *cxt, RfStrategy strategy, RfRelInfo *outer, RfRelInfo *inner, RfRelInfo *place)
 {
@@ -103,19 +153,41 @@ add_way(JoinContext *cxt, RfStrategy strategy, RfRelInfo *outer, RfRelInfo *inne
 	way->strategy = strategy;
 	way->outer = outer;
 	way->inner = inner;
-	way->placement = place->fragment->placement;
-	if (way->placement == RF_PLACED_BY_HASH)
-	{
-		/* either side's key may be the NULL that a full join made */
-		if (cxt->jointype == JOIN_FULL)
-			way->placement = RF_PLACED_ANYWHERE;
-		else
-		{
-			way->keys = joined_keys(cxt, place->fragment->keys);
-			way->layout = place->fragment->layout;
-		}
-	}
+	way->placement = joined_placement(cxt, place->fragment, &way->keys, &way->layout);
 	cxt->ways = lappend(cxt->ways, way);
+}
+
+/*
+ * Returns false if the join where this fragment's rows are, or NULL: where these keys move the
+ * outer side's, is no better than a statement that was found before, as it costs too much at the
+ * least. A pair of relations has hundreds of ways, of which most are left out by this, before
+ * their moves are made. *dearer: what it has to cost for that. Of ways that settings ask for all
+ * are made.
+ */
+static bool
+is_worth(JoinContext *cxt, const RfFragment *place, List *equalities, const RfLeast *outer,
+		 const RfLeast *inner, Cost *dearer)
+{
+	RfFragment	moved = {.placement = RF_PLACED_BY_HASH};
+	RfFragment	joined = {0};
+	Cost		least;
+	ListCell   *lc;
+
+	cxt->possible = true;
+	if (cxt->computed || rf_exchange_strategy != RF_STRATEGY_AUTO || cxt->choices->infos == NIL)
+		return true;
+	least = rf_least_cost(&cxt->least, outer, inner);
+	if (least < cxt->cheapest)
+		return true;
+	if (*dearer == NOT_ASKED)
+	{
+		foreach(lc, equalities)
+			moved.keys = lappend(moved.keys, list_make1(((RfEquality *) lfirst(lc))->outer));
+		joined.placement = joined_placement(cxt, place != NULL ? place : &moved, &joined.keys,
+											&joined.layout);
+		*dearer = rf_dearer_choice(cxt->choices, &joined, get_float8_infinity());
+	}
+	return least < *dearer;
 }
 
 /* Both sides hashed by keys that are equated. */
@@ -441,22 +513,77 @@ replicate_to_compute(JoinContext *cxt, RfRelInfo *outer, RfRelInfo *inner)
 	}
 }
 
-/*
- * All ways to join this statement with that one where the rows are, or, computed, on the compute
- * nodes.
- */
-static void
-find_ways(JoinContext *cxt, RfRelInfo *outer, RfRelInfo *inner, bool computed)
+/* The same where one of the sides has to be a sub-select, which join_in_place() may filter. */
+static bool
+is_worth_in_place(JoinContext *cxt, JoinSide *place, JoinSide *other)
 {
-	bool		outer_moves = rf_can_move(cxt->root, outer);
-	bool		inner_moves = rf_can_move(cxt->root, inner);
+	return place->info->select != NULL || other->info->select != NULL ||
+		is_worth(cxt, place->info->fragment, NIL, &place->here, &other->here,
+				 &place->dearer_here);
+}
+
+/* One of the sides, or both, go where the keys of the other, or of the join, say. */
+static void
+find_moves(JoinContext *cxt, JoinSide *left, JoinSide *right)
+{
+	RfRelInfo  *outer = left->info;
+	RfRelInfo  *inner = right->info;
+	bool		filters = left->may_be_filtered || right->may_be_filtered;
+	RfLeast    *outer_moved = filters ? &left->filtered : &left->moved;
+	RfLeast    *inner_moved = filters ? &right->filtered : &right->moved;
 
 	/* those that need not move are there */
-	bool		outer_stays = outer->fragment->computed == computed;
-	bool		inner_stays = inner->fragment->computed == computed;
-	List	   *equalities;
+	bool		outer_stays = outer->fragment->computed == cxt->computed;
+	bool		inner_stays = inner->fragment->computed == cxt->computed;
 
-	if (computed && list_length(outer->compute) == 1)
+	if (right->moves && outer_stays)
+	{
+		if (left->partners != NIL &&
+			(outer->select != NULL ||
+			 is_worth(cxt, outer->fragment, NIL, &left->here, inner_moved, &left->dearer_here)))
+			repartition_one(cxt, outer, inner, true, left->partners, cxt->computed);
+		if (cxt->jointype != JOIN_FULL && !is_everywhere(outer) &&
+			is_worth(cxt, outer->fragment, NIL, &left->here, &right->replicated,
+					 &left->dearer_here))
+			add_way(cxt, RF_STRATEGY_REPLICATE, outer, move_inner(cxt, inner, NIL, cxt->computed),
+					outer);
+	}
+	if (left->moves && inner_stays)
+	{
+		if (right->partners != NIL &&
+			(inner->select != NULL ||
+			 is_worth(cxt, NULL, right->partners, outer_moved, &right->here,
+					  &right->dearer_there)))
+			repartition_one(cxt, outer, inner, false, right->partners, cxt->computed);
+		if (cxt->jointype == JOIN_INNER &&
+			is_worth(cxt, inner->fragment, NIL, &left->replicated, &right->here,
+					 &right->dearer_here))
+			add_way(cxt, RF_STRATEGY_REPLICATE, rf_move(cxt->root, outer, NIL, cxt->computed),
+					inner, inner);
+	}
+	if (!left->moves || !right->moves)
+		return;
+	if (!outer_stays && !inner_stays)
+		replicate_to_compute(cxt, outer, inner);
+	/* one key only is less even, but may be what stands above needs */
+	for (int i = 0; i < cxt->key_count; i++)
+	{
+		if (is_worth(cxt, NULL, cxt->keys[i].equalities, outer_moved, inner_moved,
+					 &cxt->keys[i].dearer))
+			repartition_both(cxt, outer, inner, cxt->keys[i].equalities, cxt->computed);
+	}
+}
+
+/* All ways to join this statement with that one, where the rows are, or on the compute nodes. */
+static void
+find_ways(JoinContext *cxt, JoinSide *left, JoinSide *right)
+{
+	RfRelInfo  *outer = left->info;
+	RfRelInfo  *inner = right->info;
+	bool		both_stay = outer->fragment->computed == cxt->computed &&
+		inner->fragment->computed == cxt->computed;
+
+	if (cxt->computed && list_length(outer->compute) == 1)
 	{
 		gather(cxt, outer, inner);
 		return;
@@ -467,50 +594,26 @@ find_ways(JoinContext *cxt, RfRelInfo *outer, RfRelInfo *inner, bool computed)
 	 * would keep its unmatched rows: then one node must send its copy to the nodes given by the
 	 * other side's keys.
 	 */
-	if (outer_stays && inner_stays)
+	if (both_stay)
 	{
 		if (is_everywhere(inner) && (is_everywhere(outer) || cxt->jointype != JOIN_FULL))
 		{
-			add_way(cxt, RF_STRATEGY_COLOCATED, outer, inner, outer);
+			if (is_worth(cxt, outer->fragment, NIL, &left->here, &right->here, &left->dearer_here))
+				add_way(cxt, RF_STRATEGY_COLOCATED, outer, inner, outer);
 			return;
 		}
 		if (is_everywhere(outer) && cxt->jointype == JOIN_INNER)
 		{
-			add_way(cxt, RF_STRATEGY_COLOCATED, outer, inner, inner);
+			if (is_worth(cxt, inner->fragment, NIL, &left->here, &right->here, &right->dearer_here))
+				add_way(cxt, RF_STRATEGY_COLOCATED, outer, inner, inner);
 			return;
 		}
-		if (is_colocated(cxt, outer, inner))
+		/* that it is not worth it is seen sooner, but does not show that it is possible */
+		if ((!cxt->possible || is_worth_in_place(cxt, left, right)) &&
+			is_colocated(cxt, outer, inner) && is_worth_in_place(cxt, left, right))
 			join_in_place(cxt, RF_STRATEGY_COLOCATED, outer, inner, outer);
 	}
-
-	if (inner_moves && outer_stays)
-	{
-		equalities = partners(cxt, outer, true);
-		if (equalities != NIL)
-			repartition_one(cxt, outer, inner, true, equalities, computed);
-		if (cxt->jointype != JOIN_FULL && !is_everywhere(outer))
-			add_way(cxt, RF_STRATEGY_REPLICATE, outer, move_inner(cxt, inner, NIL, computed),
-					outer);
-	}
-	if (outer_moves && inner_stays)
-	{
-		equalities = partners(cxt, inner, false);
-		if (equalities != NIL)
-			repartition_one(cxt, outer, inner, false, equalities, computed);
-		if (cxt->jointype == JOIN_INNER)
-			add_way(cxt, RF_STRATEGY_REPLICATE, rf_move(cxt->root, outer, NIL, computed), inner,
-					inner);
-	}
-	if (!outer_moves || !inner_moves)
-		return;
-	if (!outer_stays && !inner_stays)
-		replicate_to_compute(cxt, outer, inner);
-	if (cxt->equalities == NIL)
-		return;
-	repartition_both(cxt, outer, inner, cxt->equalities, computed);
-	/* one key only is less even, but may be what stands above needs */
-	for (int i = 0; list_length(cxt->equalities) > 1 && i < list_length(cxt->equalities); i++)
-		repartition_both(cxt, outer, inner, list_make1(list_nth(cxt->equalities, i)), computed);
+	find_moves(cxt, left, right);
 }
 
 static bool
@@ -596,12 +699,13 @@ static bool
 is_hopeless(JoinWay *way, RfChoices *choices)
 {
 	RfFragment	fragment = {0};
+	Cost		least = rf_least_join_cost(way->outer, way->inner);
 
 	fragment.placement = way->placement;
 	fragment.keys = way->keys;
 	fragment.layout = way->layout;
 	fragment.computed = way_is_computed(way);
-	return rf_is_no_choice(choices, &fragment, rf_least_join_cost(way->outer, way->inner));
+	return rf_dearer_choice(choices, &fragment, least) <= least;
 }
 
 /* UPDATE and DELETE of a join that every node has all of bring no rows here. */
@@ -639,6 +743,76 @@ writes_strewn_copies(PlannerInfo *root, RfRelInfo *info)
 	return false;
 }
 
+/* All statements of one side. */
+static JoinSide *
+make_sides(JoinContext *cxt, List *infos, bool outer)
+{
+	JoinSide   *sides = palloc0(list_length(infos) * sizeof(JoinSide));
+	bool		different = !outer &&
+		(cxt->jointype == JOIN_SEMI || cxt->jointype == JOIN_ANTI);
+	ListCell   *lc;
+
+	foreach(lc, infos)
+	{
+		JoinSide   *side = &sides[foreach_current_index(lc)];
+		RfRelInfo  *info = (RfRelInfo *) lfirst(lc);
+
+		side->info = info;
+		side->moves = rf_can_move(cxt->root, info);
+		side->partners = partners(cxt, info, outer);
+		rf_least_read(info, &side->here);
+		rf_least_move(info, true, false, different, &side->replicated);
+		rf_least_move(info, false, false, different, &side->moved);
+		rf_least_move(info, false, true, different, &side->filtered);
+		side->may_be_filtered = !rf_is_disabled(RF_EXCHANGE_FILTERS) &&
+			(rf_may_be_filtered(info) || rf_is_disabled(RF_EXCHANGE_FILTER_COSTS));
+		side->dearer_here = side->dearer_there = NOT_ASKED;
+	}
+	return sides;
+}
+
+/* The keys by which both sides may move. */
+static void
+make_keys(JoinContext *cxt)
+{
+	int			count = list_length(cxt->equalities);
+
+	if (count == 0)
+		return;
+	cxt->keys = palloc((count + 1) * sizeof(JoinKeys));
+	cxt->keys[cxt->key_count++] = (JoinKeys) {cxt->equalities, NOT_ASKED};
+	for (int i = 0; count > 1 && i < count; i++)
+	{
+		List	   *single = list_make1(list_nth(cxt->equalities, i));
+
+		cxt->keys[cxt->key_count++] = (JoinKeys) {single, NOT_ASKED};
+	}
+}
+
+/* All ways to join any statement of one side with any of the other one. */
+static void
+find_all_ways(JoinContext *cxt, RfRelInfo *joined)
+{
+	List	   *outers = joined->outer->fragment->choices->infos;
+	List	   *inners = joined->inner->fragment->choices->infos;
+	JoinSide   *left = make_sides(cxt, outers, true);
+	JoinSide   *right = make_sides(cxt, inners, false);
+
+	make_keys(cxt);
+	for (int i = 0; i < list_length(outers); i++)
+	{
+		for (int j = 0; j < list_length(inners); j++)
+		{
+			cxt->computed = false;
+			if (!left[i].info->fragment->computed && !right[j].info->fragment->computed)
+				find_ways(cxt, &left[i], &right[j]);
+			cxt->computed = true;
+			if (rf_may_compute(joined))
+				find_ways(cxt, &left[i], &right[j]);
+		}
+	}
+}
+
 void
 rf_join_choices(PlannerInfo *root, RelOptInfo *joinrel, RfRelInfo *joined, RfRelInfo *known,
 				List *fdw_restrictinfo)
@@ -661,22 +835,13 @@ rf_join_choices(PlannerInfo *root, RelOptInfo *joinrel, RfRelInfo *joined, RfRel
 
 	cxt.equalities = rf_hashable_equalities(joined->joinclauses, outerrel->relids,
 											innerrel->relids);
-	foreach(lc, joined->outer->fragment->choices->infos)
-	{
-		ListCell   *inner;
-
-		foreach(inner, joined->inner->fragment->choices->infos)
-		{
-			if (!((RfRelInfo *) lfirst(lc))->fragment->computed &&
-				!((RfRelInfo *) lfirst(inner))->fragment->computed)
-				find_ways(&cxt, lfirst(lc), lfirst(inner), false);
-			if (rf_may_compute(joined))
-				find_ways(&cxt, lfirst(lc), lfirst(inner), true);
-		}
-	}
-
+	cxt.choices = choices;
+	cxt.cheapest = rf_cheapest_choice(choices);
+	rf_least_of_join(root, joined, &cxt.least);
+	find_all_ways(&cxt, joined);
 	rf_note_join(outerrel, innerrel,
-				 cxt.ways != NIL ? NULL : "rows of neither side can be sent to the other");
+				 cxt.possible || cxt.ways != NIL ? NULL :
+				 "rows of neither side can be sent to the other");
 	foreach(lc, preferred_ways(cxt.ways))
 	{
 		RfRelInfo  *info;

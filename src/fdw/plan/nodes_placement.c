@@ -34,6 +34,7 @@
 #include "optimizer/restrictinfo.h"
 #include "parser/parsetree.h"
 #include "partitioning/partbounds.h"
+#include "utils/float.h"
 #include "utils/lsyscache.h"
 #include "utils/selfuncs.h"
 #include "utils/syscache.h"
@@ -474,10 +475,16 @@ rf_add_choice(RfChoices *choices, RfRelInfo *info)
 	return true;
 }
 
-bool
-rf_is_no_choice(RfChoices *choices, RfFragment *fragment, Cost least)
+/*
+ * The cost of the cheapest statement that serves as well; or of the dearest, if there are as many
+ * as are kept.
+ */
+Cost
+rf_dearer_choice(RfChoices *choices, RfFragment *fragment, Cost least)
 {
-	bool		dearest = list_length(choices->infos) >= MAX_CHOICES;
+	bool		full = list_length(choices->infos) >= MAX_CHOICES;
+	Cost		most = 0;
+	Cost		dearer = get_float8_infinity();
 	ListCell   *lc;
 
 	foreach(lc, choices->infos)
@@ -485,11 +492,22 @@ rf_is_no_choice(RfChoices *choices, RfFragment *fragment, Cost least)
 		RfRelInfo  *other = (RfRelInfo *) lfirst(lc);
 		Cost		cost = rf_nodes_cost(other);
 
-		if (cost <= least && placed_as_well(fragment, other->fragment))
-			return true;
-		dearest = dearest && cost < least;
+		most = Max(most, cost);
+		if (cost <= least && cost < dearer && placed_as_well(fragment, other->fragment))
+			dearer = cost;
 	}
-	return dearest;
+	return full ? Min(dearer, most) : dearer;
+}
+
+Cost
+rf_cheapest_choice(RfChoices *choices)
+{
+	Cost		least = get_float8_infinity();
+	ListCell   *lc;
+
+	foreach(lc, choices->infos)
+		least = Min(least, rf_nodes_cost((RfRelInfo *) lfirst(lc)));
+	return least;
 }
 
 bool

@@ -486,8 +486,14 @@ extern bool rf_has_single_node(RfFragment *fragment);
  */
 extern bool rf_add_choice(RfChoices *choices, RfRelInfo *info);
 
-/* Returns true if it would not be added, placed so, even if it cost as little as that. */
-extern bool rf_is_no_choice(RfChoices *choices, RfFragment *fragment, Cost least);
+/*
+ * Placed so, it would not be added if it cost as much as that. Statements that cost more than
+ * `least` need not be looked at.
+ */
+extern Cost rf_dearer_choice(RfChoices *choices, RfFragment *fragment, Cost least);
+
+/* Infinity, if there are no choices yet. */
+extern Cost rf_cheapest_choice(RfChoices *choices);
 
 /*
  * Returns true if no node's server runs out of flows for the statement's exchanges. It is not asked
@@ -619,7 +625,34 @@ extern RfRelInfo *rf_filtered_select(PlannerInfo *root, RfRelInfo **outer, RfRel
 extern Cost rf_nodes_cost(const RfRelInfo *info);
 
 /* Less than that no join of these two costs, which is known without estimating it. */
-extern Cost rf_least_join_cost(const RfRelInfo *outer, const RfRelInfo *inner);
+extern Cost rf_least_join_cost(RfRelInfo *outer, RfRelInfo *inner);
+
+/*
+ * A closer limit, without making what it is of: of the rows of one side of a join, read where they
+ * are, or moved to all nodes or by keys, and of the join itself. filters: where one of the sides
+ * may be filtered by the other one; different: where it may be that only different rows move.
+ */
+typedef struct RfLeast
+{
+	Cost		total;
+	Cost		probed;			/* instead, where rows may be looked up in it; infinity: they
+								 * cannot */
+	double		rows;			/* on one node */
+} RfLeast;
+
+typedef struct RfLeastJoin
+{
+	bool		hashable;
+	Cost		pair;			/* of each pair of rows, if it is not */
+	Cost		fixed;
+} RfLeastJoin;
+
+extern void rf_least_read(RfRelInfo *info, RfLeast *least);
+extern void rf_least_move(const RfRelInfo *info, bool replicate, bool filters, bool different,
+						  RfLeast *least);
+extern void rf_least_of_join(PlannerInfo *root, const RfRelInfo *joined, RfLeastJoin *least);
+extern Cost rf_least_cost(const RfLeastJoin *join, const RfLeast *outer, const RfLeast *inner);
+extern bool rf_may_be_filtered(const RfRelInfo *info);
 
 /*
  * Hashes of the most frequent values of this key, the values that would give their node much more

@@ -40,12 +40,12 @@ INSERT INTO kj.small (id, t, x) VALUES (NULL, NULL, 1), (1000, 'none', 2), (NULL
 ANALYZE kj.small;
 CREATE TABLE kj.empty (id int);
 
--- Which statements are sent, whether the join is one that sends keys, and whether rows are the same without it.
+-- Which statements are sent, whether the join sends keys, and whether rows are the same without it.
 CREATE FUNCTION kj.check(query text) RETURNS TABLE (key_joins bigint, rows bigint, same boolean) LANGUAGE plpgsql AS $$
 DECLARE plan text; got text[]; expected text[];
 BEGIN
   FOR plan IN EXECUTE 'EXPLAIN (COSTS OFF) ' || query LOOP
-    key_joins := coalesce(key_joins, 0) + (plan ~ 'Custom Scan .Key Join.')::int;
+    key_joins := coalesce(key_joins, 0) + (plan ~ 'Key Cond:')::int;
   END LOOP;
   EXECUTE format('SELECT array_agg(q::text ORDER BY q::text) FROM (%s) q', query) INTO got;
   PERFORM set_config('rdma_fdw.push_down', 'scans', true);
@@ -62,8 +62,22 @@ CREATE FUNCTION kj.sent(query text) RETURNS SETOF text LANGUAGE plpgsql AS $$
 DECLARE line text;
 BEGIN
   FOR line IN EXECUTE 'EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF) ' || query LOOP
-    IF line ~ 'Key|All Rows|Removed by Join' THEN RETURN NEXT regexp_replace(btrim(line), '[(]actual.*', ''); END IF;
+    IF line ~ 'Key|All Rows|Removed by Join|Values|Statements' THEN RETURN NEXT regexp_replace(btrim(line), '[(]actual.*', ''); END IF;
   END LOOP;
+END $$;
+
+-- Whether rows are the same that come in portions, for which there may be one statement only
+CREATE FUNCTION kj.in_portions(query text) RETURNS TABLE (rows bigint, same boolean) LANGUAGE plpgsql AS $$
+DECLARE r record; got text[]; expected text[];
+BEGIN
+  FOR r IN EXECUTE query LOOP got := got || r::text; END LOOP;
+  PERFORM set_config('rdma_fdw.push_down', 'scans', true);
+  EXECUTE format('SELECT array_agg(q::text ORDER BY q::text) FROM (%s) q', query) INTO expected;
+  PERFORM set_config('rdma_fdw.push_down', 'all', true);
+  rows := coalesce(cardinality(got), 0);
+  same := (SELECT array_agg(g ORDER BY g) FROM unnest(got) g) IS NOT DISTINCT FROM expected;
+  IF NOT same THEN RAISE NOTICE 'got % expected %', got, expected; END IF;
+  RETURN NEXT;
 END $$;
 
 -- every kind of join
@@ -80,6 +94,7 @@ SELECT * FROM kj.check('SELECT s.* FROM kj.small s WHERE EXISTS (SELECT FROM kj.
 SELECT * FROM kj.check('SELECT s.* FROM kj.small s WHERE s.id IN (SELECT id FROM kj.big)');
 SELECT * FROM kj.check('SELECT s.* FROM kj.small s WHERE NOT EXISTS (SELECT FROM kj.big b WHERE b.id = s.id AND b.grp > s.x)');
 SELECT * FROM kj.check('SELECT b.* FROM kj.big b WHERE b.id IN (SELECT id FROM kj.small)');
+-- not with a condition on pairs of rows: then a row of the table has to see all of them
 SELECT * FROM kj.check('SELECT b.* FROM kj.big b WHERE EXISTS (SELECT FROM kj.small s WHERE s.id = b.id AND b.grp > s.x)');
 -- columns in another order than the join has them
 SELECT * FROM kj.check('SELECT b.grp, s.x, b.grp + 1 AS more, b.grp AS again FROM kj.small s LEFT JOIN kj.big b USING (id)');
@@ -134,6 +149,9 @@ ROLLBACK;
 SELECT o, (SELECT count(b.pad) FROM kj.small s JOIN kj.big b ON b.id = s.id AND b.grp > o AND s.x > o) FROM generate_series(0, 3) o;
 EXPLAIN (COSTS OFF) SELECT o, l.* FROM generate_series(0, 2) o, LATERAL (SELECT count(b.pad) FROM kj.small s LEFT JOIN kj.big b USING (id) WHERE s.x = o) l;
 SELECT o, l.* FROM generate_series(0, 2) o, LATERAL (SELECT count(b.pad) FROM kj.small s LEFT JOIN kj.big b USING (id) WHERE s.x = o) l;
+-- the scan itself has another parameter each time
+SELECT o, (SELECT count(b.pad) FROM kj.small s JOIN kj.big b ON b.id = s.id AND b.grp > o) FROM generate_series(0, 3) o;
+SELECT * FROM kj.in_portions('SELECT o, (SELECT count(b.pad) FROM kj.small s JOIN kj.big b ON b.id = s.id AND b.grp > o) FROM generate_series(0, 3) o');
 SET plan_cache_mode = force_generic_plan;
 PREPARE p AS SELECT count(*), min(b.pad) FROM kj.small s JOIN kj.big b ON b.id = s.id AND b.grp < $2 WHERE s.x = $1;
 EXPLAIN (COSTS OFF) EXECUTE p(1, 5);
@@ -173,6 +191,8 @@ SELECT kj.sent('SELECT g FROM generate_series(9000, 1, -1) g JOIN kj.big b ON b.
 -- more rows than were expected: keys are sent until that has cost more than it was to, then the table is read as a whole
 SELECT kj.sent('SELECT a, b.pad FROM unnest(ARRAY(SELECT g % 400 FROM generate_series(1, 1500) g)) a JOIN kj.big b ON b.id = a LIMIT 10000');
 SELECT * FROM kj.check('SELECT a, b.pad FROM unnest(ARRAY(SELECT g % 400 FROM generate_series(1, 1500) g)) a JOIN kj.big b ON b.id = a LIMIT 10000');
+SELECT kj.sent('SELECT a, b.pad FROM unnest(ARRAY(SELECT g FROM generate_series(1, 1500) g)) a JOIN kj.big b ON b.id = a LIMIT 10000');
+SELECT * FROM kj.check('SELECT a, b.pad FROM unnest(ARRAY(SELECT g FROM generate_series(1, 1500) g)) a JOIN kj.big b ON b.id = a LIMIT 10000');
 SELECT * FROM kj.check('SELECT g FROM generate_series(1, 12000) g WHERE EXISTS (SELECT FROM kj.big b WHERE b.id = g AND b.pad < ''ppp'')');
 SELECT * FROM kj.check('SELECT g, b.pad FROM generate_series(1, 12000) g LEFT JOIN kj.big b ON b.id = g WHERE g % 97 = 0 OR g < 50');
 SELECT * FROM kj.check('SELECT * FROM (SELECT g, b.pad FROM generate_series(1, 12000) g JOIN kj.big b ON b.id = g) x');
@@ -183,6 +203,12 @@ SET hash_mem_multiplier = 1;
 SELECT * FROM kj.check('SELECT g, b.pad FROM generate_series(1, 12000) g LEFT JOIN kj.big b ON b.id = g');
 SELECT * FROM kj.check('SELECT g FROM generate_series(1, 12000) g WHERE NOT EXISTS (SELECT FROM kj.big b WHERE b.id = g)');
 SELECT * FROM kj.check('SELECT b.pad FROM kj.big b WHERE b.id IN (SELECT g FROM generate_series(1, 12000) g)');
+-- and in one statement, whose rows are read several times
+SELECT * FROM kj.check('SELECT s.x, b.* FROM kj.small s LEFT JOIN kj.big b ON b.grp = s.x');
+SELECT * FROM kj.in_portions('SELECT s.x, b.* FROM kj.small s LEFT JOIN kj.big b ON b.grp = s.x');
+SELECT * FROM kj.in_portions('SELECT s.x, b.* FROM kj.small s LEFT JOIN kj.big b ON b.grp = s.x WHERE s.x = 3');
+SELECT * FROM kj.in_portions('SELECT g, b.pad FROM generate_series(1, 12000) g LEFT JOIN kj.big b ON b.id = g');
+SELECT * FROM kj.in_portions('SELECT g FROM generate_series(1, 12000) g WHERE EXISTS (SELECT FROM kj.big b WHERE b.id = g)');
 RESET work_mem;
 RESET hash_mem_multiplier;
 
@@ -191,7 +217,7 @@ CREATE VIEW kj.hidden WITH (security_barrier) AS SELECT * FROM kj.big WHERE grp 
 SELECT * FROM kj.check('SELECT s.x, h.pad FROM kj.small s JOIN kj.hidden h USING (id)');
 -- only with push_down = all, and where something is gained
 SET rdma_fdw.push_down = scans;
-SELECT count(*) FROM kj.sent('SELECT s.x, b.pad FROM kj.small s JOIN kj.big b USING (id)') line WHERE line ~ 'Key Join';
+SELECT count(*) FROM kj.sent('SELECT s.x, b.pad FROM kj.small s JOIN kj.big b USING (id)') line WHERE line ~ 'Key Cond';
 RESET rdma_fdw.push_down;
 ALTER SERVER kj_srv OPTIONS (SET fdw_startup_cost '1000000');
 SELECT * FROM kj.check('SELECT s.x, b.pad FROM kj.small s JOIN kj.big b USING (id)');

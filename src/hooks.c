@@ -123,7 +123,7 @@ join_pathlist(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outerrel, RelO
 	if (rf_push_down == RF_PUSH_DOWN_ALL)
 	{
 		rf_note_unasked_join(root, joinrel, outerrel, innerrel);
-		rf_key_join_paths(root, joinrel, outerrel, innerrel, jointype, extra);
+		rf_lookup_paths(root, joinrel, outerrel, innerrel, jointype, extra);
 		rf_add_local_rows_joins(root, joinrel, extra->restrictlist);
 	}
 	rf_exchange_join_paths(root, joinrel, outerrel, innerrel, jointype, extra);

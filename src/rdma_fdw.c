@@ -35,7 +35,6 @@ register_nodes(void)
 	rf_plan_private_register();
 	rf_store_register();
 	rf_exchange_register();
-	rf_key_join_register();
 	rf_local_rows_register();
 	rf_lookahead_register();
 	rf_lookup_register();

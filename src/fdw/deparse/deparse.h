@@ -97,7 +97,7 @@ typedef struct RfRemoteQuery
 
 /*
  * conditions: a base relation's WHERE, bare expressions that passed rf_is_shippable_expr(); joins
- * and upper relations have theirs in RfRelInfo, and joins those on keys (key_join_plan.c) beside.
+ * and upper relations have theirs in RfRelInfo, and joins those on keys (lookup_paths.c) beside.
  * locking: text such as "FOR UPDATE", or NULL. for_estimate: parameters become unknown values
  * instead of $n, so that the text can stand after EXPLAIN.
  */

@@ -11,10 +11,19 @@
  *
  * Values are the same if their bytes are, so an equal one with other bytes is looked up again. They
  * and their rows live in memory contexts that are emptied as a whole: both before rows are read
- * ahead, when they have become larger than half of work_mem, the rows' context also before a batch,
- * and when a batch outgrows work_mem. Then its rows were too many, and fewer values are looked up
- * at once from there on. All state is of one backend and one execution, in which all statements see
- * the same rows.
+ * ahead, when they have become larger than half of hash_mem, the rows' context also before a batch,
+ * and when a batch outgrows hash_mem. Then its rows were too many, and fewer values are looked up
+ * at once from there on. All state is of one backend and one execution.
+ *
+ * A lookup by keys (plan/lookup_paths.c) has a statement for an array of keys, and finds the key of
+ * each row here, by the operator of the join. When the keys sent are more than were worth it, all
+ * rows of the table are read instead, once, and kept by the scan. A batch more is another
+ * statement, which sees rows that this transaction has written on the data node since the
+ * statement before, and this query must not show. So there is only one wherever something could
+ * write between two: where the query writes or locks rows, calls functions that are not built in,
+ * or hands out its rows in portions. Then the statement has all keys that will follow, or asks for
+ * all rows if memory has no place for these, and what does not fit is taken from the rows that the
+ * scan has kept.
  */
 #include "postgres.h"
 
@@ -30,7 +39,9 @@
 #include "utils/datum.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
+#include "utils/ruleutils.h"
 #include "utils/sortsupport.h"
+#include "utils/syscache.h"
 
 #include "rdma_fdw/compat.h"
 
@@ -50,6 +61,9 @@
 #define CHEAP_VALUE_MS	0.1
 #define FEW_VALUES		8
 
+/* Values at once. Of keys, which the planner has priced, see RF_KEYS_MAX. */
+#define MOST_VALUES		1000
+
 /* Rows of a value that was looked up alone are kept if they are no more than these. */
 #define ROWS_KEPT		1000
 
@@ -60,10 +74,13 @@ typedef struct Known
 	bool	   *isnull;
 	int			part;			/* of the scan, which alone has rows for them; -1: any */
 	MinimalTuple *rows;
+	MinimalTuple only_row;		/* if there is space for one */
 	int			row_count;
 	int			row_space;
 	bool		complete;		/* these are all of its rows */
 	bool		expected;		/* it is in `expected` of its lookup */
+	bool		of_row;			/* a row's column, to find the key */
+	uint64		pass;			/* of the lookup, that reads its rows */
 } Known;
 
 typedef struct KnownEntry
@@ -97,6 +114,27 @@ typedef struct ValueType
 	char		align;
 } ValueType;
 
+/* A lookup by keys */
+typedef struct Keys
+{
+	FmgrInfo	hash_key;
+	FmgrInfo	hash_column;
+	FmgrInfo	same_key;		/* two keys */
+	FmgrInfo	equal;			/* a column and a key */
+	Oid			collation;
+	int			column;			/* in the scan's rows */
+	double		key_rows;		/* a key counts as so many rows, */
+	double		most;			/* and after this many rows all are read */
+	bool		first_rows;		/* begin with few keys */
+
+	/* since the Lookahead started: */
+	bool		one_statement;	/* there may be no other */
+	bool		asked;
+	bool		all_rows;		/* the statement asks for all */
+	bool		more;			/* keys will follow those expected */
+	double		spent;			/* in rows */
+} Keys;
+
 struct RfLookup
 {
 	CustomScanState css;		/* must be first */
@@ -104,8 +142,11 @@ struct RfLookup
 	MemoryContextCallback gone;
 	int			number;
 	ForeignScanState *scan;
+	Datum	   *values_now;		/* of the parameters */
+	bool	   *isnull_now;
 	List	   *params;			/* ExprStates; further parameters of the scan may follow them */
 	int			param_count;
+	Keys	   *keys;			/* NULL: each row comes with the place of its values */
 	RfSingleNode *single;		/* which node has the rows for their values; NULL: any may */
 	int			part_count;		/* of the scan */
 	ValueType  *types;			/* of the parameters */
@@ -119,6 +160,11 @@ struct RfLookup
 	Known	  **expected;
 	int			expected_count;
 	int			expected_space;
+	Known	  **order;			/* as the Lookahead has told them, also those that were known:
+								 * which are asked for in this order */
+	int			order_count;
+	int			order_space;
+	int			order_next;
 	Known	   *current;		/* whose rows are handed on; NULL: ask for the parameters' values */
 	int			next;			/* of them */
 	bool		direct;			/* the rows come from the scan */
@@ -133,12 +179,15 @@ struct RfLookup
 	double		value_ms;		/* and the time that each took; 0: not known */
 	double		value_ms_before;	/* the same with the last other number of values */
 
+	uint64		pass;			/* of the scan */
+
 	/* for EXPLAIN and for later estimates */
 	uint64		statements;
 	uint64		values;			/* in them */
 	uint64		rows;			/* found for them, as far as all were read */
 	uint64		read_values;	/* whose rows were all read */
 	uint64		lookups;
+	bool		read_all;
 };
 
 /* The lookups of all plans that are set up in this backend. */
@@ -149,8 +198,13 @@ static dlist_head lookups = DLIST_STATIC_INIT(lookups);
 static uint32
 hash_known(const RfLookup *lookup, const Known *known)
 {
+	Keys	   *keys = lookup->keys;
 	uint32		hash = 0;
 
+	if (keys != NULL)
+		return known->isnull[0] ? 0 :
+			DatumGetUInt32(FunctionCall1Coll(known->of_row ? &keys->hash_column : &keys->hash_key,
+											 keys->collation, known->values[0]));
 	for (int i = 0; i < lookup->param_count; i++)
 	{
 		const ValueType *type = &lookup->types[i];
@@ -161,9 +215,17 @@ hash_known(const RfLookup *lookup, const Known *known)
 	return hash;
 }
 
+/* A row's column is the second one if any is. */
 static bool
 same_known(const RfLookup *lookup, const Known *one, const Known *other)
 {
+	Keys	   *keys = lookup->keys;
+
+	if (keys != NULL && (one->isnull[0] || other->isnull[0]))
+		return one->isnull[0] && other->isnull[0];
+	if (keys != NULL)
+		return DatumGetBool(FunctionCall2Coll(other->of_row ? &keys->equal : &keys->same_key,
+											  keys->collation, other->values[0], one->values[0]));
 	for (int i = 0; i < lookup->param_count; i++)
 	{
 		const ValueType *type = &lookup->types[i];
@@ -176,6 +238,13 @@ same_known(const RfLookup *lookup, const Known *one, const Known *other)
 	return true;
 }
 
+/* A key that is NULL. */
+static bool
+equals_nothing(const RfLookup *lookup, const Known *known)
+{
+	return lookup->keys != NULL && known->isnull[0];
+}
+
 static void
 forget_all(RfLookup *lookup)
 {
@@ -184,6 +253,8 @@ forget_all(RfLookup *lookup)
 	lookup->known = known_create(lookup->kept, 64, lookup);
 	lookup->expected = NULL;
 	lookup->expected_count = lookup->expected_space = 0;
+	lookup->order = NULL;
+	lookup->order_count = lookup->order_space = lookup->order_next = 0;
 	lookup->current = NULL;
 }
 
@@ -200,20 +271,51 @@ forget_rows(RfLookup *lookup)
 	{
 		entry->known->rows = NULL;
 		entry->known->row_count = entry->known->row_space = 0;
-		entry->known->complete = false;
+		entry->known->complete = equals_nothing(lookup, entry->known);
 	}
 }
 
-/* Its size as a part of work_mem */
+/* Its size as a part of hash_mem */
 static double
 share_kept(MemoryContext context)
 {
-	return MemoryContextMemAllocated(context, true) / (work_mem * 1024.0);
+	return MemoryContextMemAllocated(context, true) / (double) get_hash_memory_limit();
 }
 
-/* The entry of the values that the parameters have now; a new entry if they are unknown. */
+/* Returns true if the parameters have these values, byte for byte. */
+static bool
+are_current(const RfLookup *lookup, const Known *known)
+{
+	for (int i = 0; i < lookup->param_count; i++)
+	{
+		const ValueType *type = &lookup->types[i];
+
+		if (known->isnull[i] != lookup->isnull_now[i] ||
+			(!known->isnull[i] && known->values[i] != lookup->values_now[i] &&
+			 (type->by_value ||
+			  !datum_image_eq(known->values[i], lookup->values_now[i], false, type->length))))
+			return false;
+	}
+	return true;
+}
+
+/* A place more in an array of values. */
+static Known **
+with_space(RfLookup *lookup, Known **values, int count, int *space)
+{
+	if (count < *space)
+		return values;
+	*space = Max(count * 2, 64);
+	return values == NULL ? MemoryContextAlloc(lookup->kept, sizeof(Known *) * *space) :
+		repalloc_huge(values, sizeof(Known *) * *space);
+}
+
+/*
+ * The entry of the values that the parameters have now; a new entry if they are unknown. Without
+ * looking for it if it is next in the order of the Lookahead, so that memory is read in sequence.
+ */
 static Known *
-current_values(RfLookup *lookup)
+current_values(RfLookup *lookup, bool wanted)
 {
 	ExprContext *econtext = lookup->css.ss.ps.ps_ExprContext;
 	MemoryContext caller;
@@ -224,18 +326,24 @@ current_values(RfLookup *lookup)
 
 	ResetExprContext(econtext);
 	caller = MemoryContextSwitchTo(econtext->ecxt_per_tuple_memory);
-	values.values = palloc_array(Datum, lookup->param_count);
-	values.isnull = palloc_array(bool, lookup->param_count);
+	values.values = lookup->values_now;
+	values.isnull = lookup->isnull_now;
 	for (int i = 0; i < lookup->param_count; i++)
 		values.values[i] = ExecEvalExpr((ExprState *) list_nth(lookup->params, i), econtext,
 										&values.isnull[i]);
+	if (wanted && lookup->order_next < lookup->order_count &&
+		are_current(lookup, lookup->order[lookup->order_next]))
+	{
+		MemoryContextSwitchTo(caller);
+		return lookup->order[lookup->order_next++];
+	}
 	entry = known_insert(lookup->known, &values, &found);
 	if (!found)
 	{
 		MemoryContextSwitchTo(lookup->kept);
-		added = palloc0_object(Known);
-		added->values = palloc_array(Datum, lookup->param_count);
-		added->isnull = palloc_array(bool, lookup->param_count);
+		added = palloc0(sizeof(Known) + (sizeof(Datum) + sizeof(bool)) * lookup->param_count);
+		added->values = (Datum *) (added + 1);
+		added->isnull = (bool *) (added->values + lookup->param_count);
 		for (int i = 0; i < lookup->param_count; i++)
 		{
 			const ValueType *type = &lookup->types[i];
@@ -247,6 +355,7 @@ current_values(RfLookup *lookup)
 		added->part = lookup->single == NULL ?
 			-1 :
 			rf_single_node(lookup->single, econtext, lookup->part_count);
+		added->complete = equals_nothing(lookup, added);
 		entry->known = added;
 	}
 	MemoryContextSwitchTo(caller);
@@ -258,15 +367,8 @@ add_expected(RfLookup *lookup, Known *known)
 {
 	if (known->complete || known->expected)
 		return;
-	if (lookup->expected_count == lookup->expected_space)
-	{
-		int			space = Max(lookup->expected_space * 2, 64);
-
-		lookup->expected = lookup->expected == NULL ?
-			MemoryContextAlloc(lookup->kept, sizeof(Known *) * space) :
-			repalloc(lookup->expected, sizeof(Known *) * space);
-		lookup->expected_space = space;
-	}
+	lookup->expected = with_space(lookup, lookup->expected, lookup->expected_count,
+								  &lookup->expected_space);
 	known->expected = true;
 	lookup->expected[lookup->expected_count++] = known;
 }
@@ -294,24 +396,86 @@ rf_lookup_find(EState *estate, int number)
 	return NULL;
 }
 
-int
-rf_lookup_begin(RfLookup *lookup)
+/* Another statement may follow only if nothing can write to the data node between them. */
+static bool
+is_one_statement(EState *estate)
 {
-	uint64		rows = lookup->read_values == 0 ? 1 : lookup->rows / lookup->read_values;
+	PlannedStmt *plan = estate->es_plannedstmt;
+	ListCell   *lc;
+
+	if (!rf_scan_whole_run(estate) || estate->es_epq_active != NULL || plan == NULL ||
+		plan->commandType != CMD_SELECT || plan->hasModifyingCTE || plan->rowMarks != NIL)
+		return true;
+	/* as in rows_may_stay_in_place() */
+	foreach(lc, plan->invalItems)
+	{
+		if (lfirst_node(PlanInvalItem, lc)->cacheId == PROCOID)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * The number of rows whose keys are expected next. When the plan above has started again, rows of
+ * earlier statements go where the scan has other parameters now, and where there may be one
+ * statement only, which would not ask for them again.
+ */
+static int
+begin_keys(RfLookup *lookup, int rows, bool first)
+{
+	Keys	   *keys = lookup->keys;
+
+	if (first)
+	{
+		keys->one_statement = is_one_statement(lookup->css.ss.ps.state);
+		keys->asked = keys->all_rows = false;
+		keys->spent = 0;
+		lookup->most = INT_MAX;
+		if (keys->one_statement ||
+			bms_overlap(lookup->css.ss.ps.chgParam, lookup->scan->ss.ps.plan->allParam))
+			forget_all(lookup);
+	}
+	return keys->first_rows && !keys->one_statement && !keys->all_rows ?
+		Max(rows, RF_KEYS_FIRST) : INT_MAX;
+}
+
+int
+rf_lookup_begin(RfLookup *lookup, int rows, bool first)
+{
+	uint64		found = lookup->read_values == 0 ? 1 : lookup->rows / lookup->read_values;
 	int			worth = lookup->sent_values < FEW_VALUES || lookup->value_ms < CHEAP_VALUE_MS ||
 		lookup->value_ms * 2 < lookup->value_ms_before ? INT_MAX : lookup->sent_values;
 
 	/* values that were expected and never came are not wanted any more */
 	expect_nothing(lookup);
+	lookup->order_count = lookup->order_next = 0;
 	if (share_kept(lookup->kept) + share_kept(lookup->rows_kept) > 0.5)
 		forget_all(lookup);
-	return (int) Max(Min(ROWS_EXPECTED / Max(rows, 1), Min(worth, lookup->most)), 1);
+	if (lookup->keys != NULL)
+		return begin_keys(lookup, rows, first);
+	return (int) Max(Min(Min(rows, MOST_VALUES),
+						 Min(ROWS_EXPECTED / Max(found, 1), Min(worth, lookup->most))), 1);
+}
+
+bool
+rf_lookup_expect(RfLookup *lookup)
+{
+	Keys	   *keys = lookup->keys;
+	Known	   *known = current_values(lookup, false);
+
+	add_expected(lookup, known);
+	lookup->order = with_space(lookup, lookup->order, lookup->order_count, &lookup->order_space);
+	lookup->order[lookup->order_count++] = known;
+	return keys == NULL ||
+		((keys->all_rows || lookup->expected_count < RF_KEYS_MAX) &&
+		 share_kept(lookup->kept) < 0.5);
 }
 
 void
-rf_lookup_expect(RfLookup *lookup)
+rf_lookup_expected(RfLookup *lookup, bool more)
 {
-	add_expected(lookup, current_values(lookup));
+	if (lookup->keys != NULL)
+		lookup->keys->more = more;
 }
 
 /* ---------- begin and end ---------- */
@@ -327,6 +491,32 @@ query_memory_gone(void *arg)
 	lookup->node.next = NULL;
 }
 
+/* The operator's functions, of which those for two types may differ, and the planner's numbers. */
+static void
+set_up_keys(RfLookup *lookup, const RfLookupPlan *plan)
+{
+	List	   *operator = plan->operator;
+	Keys	   *keys = palloc0_object(Keys);
+	RegProcedure hash_column;
+	RegProcedure hash_key;
+	Oid			same_column;
+	Oid			same_key;
+
+	if (!get_op_hash_functions(linitial_oid(operator), &hash_column, &hash_key) ||
+		!get_compatible_hash_operators(linitial_oid(operator), &same_column, &same_key))
+		elog(ERROR, "operator %u of a lookup cannot be hashed", linitial_oid(operator));
+	fmgr_info(hash_column, &keys->hash_column);
+	fmgr_info(hash_key, &keys->hash_key);
+	fmgr_info(get_opcode(linitial_oid(operator)), &keys->equal);
+	fmgr_info(get_opcode(same_key), &keys->same_key);
+	keys->collation = lsecond_oid(operator);
+	keys->column = plan->column;
+	keys->key_rows = plan->key_rows;
+	keys->most = plan->most;
+	keys->first_rows = plan->first_rows;
+	lookup->keys = keys;
+}
+
 /*
  * Sets the lookup up below the executor's tree: the types of the parameters, the node that a key
  * selects, the sort keys of a merge and the slots of the rows, and makes it known to the Lookahead
@@ -338,7 +528,9 @@ begin_lookup(CustomScanState *css, EState *estate, int eflags)
 	RfLookup   *lookup = (RfLookup *) css;
 	CustomScan *plan = (CustomScan *) css->ss.ps.plan;
 	RfLookupPlan *ours = rf_plan_node_of(RfLookupPlan, plan->custom_private);
-	List	   *keys = NIL;
+	List	   *params = ours->operator == NIL ? plan->custom_exprs :
+		list_make1(linitial(plan->custom_exprs));
+	List	   *node_keys = NIL;
 	TupleDesc	below;
 	TupleDesc	desc;
 	ListCell   *lc;
@@ -349,23 +541,27 @@ begin_lookup(CustomScanState *css, EState *estate, int eflags)
 	lookup->scan = (ForeignScanState *) outerPlanState(css);
 	lookup->number = ours->number;
 	lookup->column_count = ours->columns;
-	lookup->params = ExecInitExprList(plan->custom_exprs, &css->ss.ps);
+	lookup->params = ExecInitExprList(params, &css->ss.ps);
+	if (ours->operator != NIL)
+		set_up_keys(lookup, ours);
 	/* behind the parameters' values it gets their places */
-	lookup->param_count =
+	lookup->param_count = ours->operator != NIL ? 1 :
 		list_length(rf_scan_plan((ForeignScan *) outerPlan(plan))->param_types) - 1;
 	lookup->types = palloc_array(ValueType, lookup->param_count);
+	lookup->values_now = palloc_array(Datum, lookup->param_count);
+	lookup->isnull_now = palloc_array(bool, lookup->param_count);
 	for (int i = 0; i < lookup->param_count; i++)
 	{
 		ValueType  *type = &lookup->types[i];
 
-		type->type = exprType(list_nth(plan->custom_exprs, i));
+		type->type = getBaseType(exprType(list_nth(params, i)));
 		get_typlenbyvalalign(type->type, &type->length, &type->by_value, &type->align);
 	}
 	lookup->part_count = ((RfScanState *) lookup->scan->fdw_state)->part_count;
 	foreach(lc, ours->prune)
-		keys = lappend(keys, list_nth(lookup->params, lfirst_int(lc)));
+		node_keys = lappend(node_keys, list_nth(lookup->params, lfirst_int(lc)));
 	if (ours->prune != NIL)
-		lookup->single = rf_single_node_create(keys, ours->keys, ours->server);
+		lookup->single = rf_single_node_create(node_keys, ours->keys, ours->server);
 	lookup->sort_count = list_length(ours->sort);
 	lookup->sort = palloc0_array(SortSupportData, Max(lookup->sort_count, 1));
 	foreach(lc, ours->sort)
@@ -415,11 +611,21 @@ end_lookup(CustomScanState *css)
 	ExecEndNode(outerPlanState(css));
 }
 
-/* The scan below has no parameters of the plan: it starts when there are values for it. */
+/*
+ * The scan starts when there are values for it. In EvalPlanQual it has another row each time, and
+ * no Lookahead says so.
+ */
 static void
 rescan_lookup(CustomScanState *css)
 {
-	((RfLookup *) css)->current = NULL;
+	RfLookup   *lookup = (RfLookup *) css;
+
+	if (lookup->keys != NULL && css->ss.ps.state->es_epq_active != NULL)
+	{
+		forget_all(lookup);
+		lookup->keys->asked = false;
+	}
+	lookup->current = NULL;
 }
 
 /* ---------- statements ---------- */
@@ -466,6 +672,48 @@ arrays_for(RfLookup *lookup, Known *const *values, int count, int part)
 	return arrays;
 }
 
+/*
+ * Lets the scan ask for the rows with these keys or for all, or read what it has kept of them once
+ * more.
+ */
+static void
+send_keys(RfLookup *lookup, Known *const *values, int count)
+{
+	Keys	   *keys = lookup->keys;
+	const ValueType *type = &lookup->types[0];
+	Datum	   *members;
+
+	if (keys->one_statement && keys->asked)
+		return;
+	/* the first statement is for all */
+	if (keys->one_statement && lookup->expected_count > 0)
+	{
+		values = lookup->expected;
+		count = lookup->expected_count;
+		keys->all_rows = keys->more;
+	}
+	else if (keys->asked && keys->spent > keys->most)
+		keys->all_rows = true;
+	keys->asked = true;
+	if (keys->all_rows)
+	{
+		lookup->statements += lookup->read_all ? 0 : 1;
+		lookup->read_all = true;
+		rf_scan_ask_all(lookup->scan, keys->one_statement || keys->more);
+		return;
+	}
+	members = palloc_array(Datum, count);
+	for (int i = 0; i < count; i++)
+		members[i] = values[i]->values[0];
+	rf_scan_set_keys(lookup->scan,
+					 PointerGetDatum(construct_array(members, count, type->type, type->length,
+													 type->by_value, type->align)),
+					 keys->one_statement);
+	keys->spent += count * keys->key_rows;
+	lookup->values += count;
+	lookup->statements++;
+}
+
 /* Starts the scan with these values. */
 static void
 send(RfLookup *lookup, Known *const *values, int count)
@@ -473,9 +721,15 @@ send(RfLookup *lookup, Known *const *values, int count)
 	MemoryContext caller;
 	Datum	  **parts;
 
-	MemoryContextReset(lookup->sent);
+	lookup->pass++;
+	for (int i = 0; i < count; i++)
+		values[i]->pass = lookup->pass;
+	if (lookup->keys == NULL || !lookup->keys->one_statement || !lookup->keys->asked)
+		MemoryContextReset(lookup->sent);
 	caller = MemoryContextSwitchTo(lookup->sent);
-	if (lookup->single == NULL)
+	if (lookup->keys != NULL)
+		send_keys(lookup, values, count);
+	else if (lookup->single == NULL)
 		rf_scan_set_local(lookup->scan, arrays_for(lookup, values, count, -1));
 	else
 	{
@@ -490,23 +744,66 @@ send(RfLookup *lookup, Known *const *values, int count)
 	lookup->sent_values = count;
 	INSTR_TIME_SET_CURRENT(lookup->sent_at);
 	ExecReScan(&lookup->scan->ss.ps);
+	if (lookup->keys != NULL)
+		return;
 	lookup->statements++;
 	lookup->values += count;
 }
 
+/* The key of this pass that the row has; NULL: it has another key. */
+static Known *
+find_key(RfLookup *lookup, TupleTableSlot *slot)
+{
+	int			column = lookup->keys->column;
+	Known		values = {.values = &slot->tts_values[column],
+	.isnull = &slot->tts_isnull[column], .of_row = true};
+	ExprContext *econtext = lookup->css.ss.ps.ps_ExprContext;
+	MemoryContext caller;
+	KnownEntry *entry;
+
+	if (slot->tts_isnull[column])
+		return NULL;
+	/* hashing may leave something behind */
+	ResetExprContext(econtext);
+	caller = MemoryContextSwitchTo(econtext->ecxt_per_tuple_memory);
+	entry = known_lookup(lookup->known, &values);
+	MemoryContextSwitchTo(caller);
+	return entry == NULL || entry->known->pass != lookup->pass ? NULL : entry->known;
+}
+
 /*
- * The scan's next row, without its place among the values, which goes to *place; NULL at the end.
+ * The scan's next row, without the place of its values among these, which are *known; NULL at the
+ * end.
  */
 static TupleTableSlot *
-receive(RfLookup *lookup, int64 *place)
+receive(RfLookup *lookup, Known *const *values, int count, Known **known)
 {
-	TupleTableSlot *slot = ExecProcNode(&lookup->scan->ss.ps);
 	int			natts = lookup->row->tts_tupleDescriptor->natts;
+	TupleTableSlot *slot;
+	int64		place;
 
-	if (TupIsNull(slot))
-		return NULL;
-	slot_getallattrs(slot);
-	*place = slot->tts_isnull[natts] ? 0 : DatumGetInt64(slot->tts_values[natts]);
+	do
+	{
+		CHECK_FOR_INTERRUPTS();
+		slot = ExecProcNode(&lookup->scan->ss.ps);
+		if (TupIsNull(slot))
+			return NULL;
+		slot_getallattrs(slot);
+		if (lookup->keys != NULL)
+		{
+			lookup->keys->spent++;
+			*known = find_key(lookup, slot);
+		}
+		else
+		{
+			place = slot->tts_isnull[natts] ? 0 : DatumGetInt64(slot->tts_values[natts]);
+			if (place < 1 || place > count)
+				ereport(ERROR, errcode(ERRCODE_FDW_ERROR),
+						errmsg("a data node found rows for value " INT64_FORMAT " of %d", place,
+							   count));
+			*known = values[place - 1];
+		}
+	} while (*known == NULL);
 	ExecClearTuple(lookup->row);
 	memcpy(lookup->row->tts_values, slot->tts_values, sizeof(Datum) * natts);
 	memcpy(lookup->row->tts_isnull, slot->tts_isnull, sizeof(bool) * natts);
@@ -518,11 +815,21 @@ keep(RfLookup *lookup, Known *known, TupleTableSlot *row)
 {
 	MemoryContext caller = MemoryContextSwitchTo(lookup->rows_kept);
 
-	if (known->row_count == known->row_space)
+	if (known->row_space == 0)
 	{
-		known->row_space = Max(known->row_space * 2, 4);
-		known->rows = known->rows == NULL ? palloc_array(MinimalTuple, known->row_space) :
-			repalloc(known->rows, sizeof(MinimalTuple) * known->row_space);
+		known->row_space = 1;
+		known->rows = &known->only_row;
+	}
+	else if (known->row_count == known->row_space)
+	{
+		known->row_space *= 4;
+		if (known->rows == &known->only_row)
+		{
+			known->rows = palloc_array(MinimalTuple, known->row_space);
+			known->rows[0] = known->only_row;
+		}
+		else
+			known->rows = repalloc_huge(known->rows, sizeof(MinimalTuple) * known->row_space);
 	}
 	known->rows[known->row_count++] = ExecCopySlotMinimalTuple(row);
 	MemoryContextSwitchTo(caller);
@@ -617,7 +924,7 @@ look_up_expected(RfLookup *lookup, Known *wanted)
 	int			count = Min(lookup->expected_count, lookup->most);
 	int			at = 0;
 	TupleTableSlot *row;
-	int64		place;
+	Known	   *known;
 
 	/* the rows of earlier values have been handed on */
 	if (share_kept(lookup->rows_kept) > 0.5)
@@ -630,13 +937,9 @@ look_up_expected(RfLookup *lookup, Known *wanted)
 	for (int i = 0; i < count; i++)
 		expected[i]->row_count = 0;
 	send(lookup, expected, count);
-	while ((row = receive(lookup, &place)) != NULL)
+	while ((row = receive(lookup, expected, count, &known)) != NULL)
 	{
-		if (place < 1 || place > count)
-			ereport(ERROR, errcode(ERRCODE_FDW_ERROR),
-					errmsg("a data node found rows for value " INT64_FORMAT " of %d", place,
-						   count));
-		keep(lookup, expected[place - 1], row);
+		keep(lookup, known, row);
 		if (share_kept(lookup->rows_kept) > 1)
 		{
 			lookup->most = Max(count / FEW_VALUES, 1);
@@ -656,11 +959,22 @@ look_up_expected(RfLookup *lookup, Known *wanted)
 	return true;
 }
 
+/*
+ * Rows of a value alone are handed on as they come, which may end before all are read. The only
+ * statement has to end first.
+ */
+static bool
+is_worth_keeping(RfLookup *lookup)
+{
+	return Min(lookup->expected_count, lookup->most) > 1 ||
+		(lookup->keys != NULL && lookup->keys->one_statement && !lookup->keys->asked);
+}
+
 /* Selects the rows of the current values to be handed on. */
 static void
 find_rows(RfLookup *lookup)
 {
-	Known	   *known = current_values(lookup);
+	Known	   *known = current_values(lookup, true);
 
 	lookup->lookups++;
 	lookup->direct = false;
@@ -668,7 +982,7 @@ find_rows(RfLookup *lookup)
 	if (!known->complete)
 	{
 		add_expected(lookup, known);
-		while (Min(lookup->expected_count, lookup->most) > 1 && !look_up_expected(lookup, known))
+		while (is_worth_keeping(lookup) && !look_up_expected(lookup, known))
 			;
 	}
 	if (!known->complete)
@@ -686,11 +1000,11 @@ static TupleTableSlot *
 next_direct(RfLookup *lookup)
 {
 	Known	   *known = lookup->current;
-	int64		place;
-	TupleTableSlot *row = receive(lookup, &place);
+	TupleTableSlot *row = receive(lookup, &known, 1, &known);
 
 	if (row == NULL)
 	{
+		known = lookup->current;
 		lookup->direct = false;
 		note_time(lookup);
 		/* rows that were not kept have to be asked for again */
@@ -733,7 +1047,11 @@ exec_lookup(CustomScanState *css)
 		return slot;
 	memcpy(slot->tts_values, row->tts_values, sizeof(Datum) * lookup->column_count);
 	memcpy(slot->tts_isnull, row->tts_isnull, sizeof(bool) * lookup->column_count);
-	return ExecStoreVirtualTuple(slot);
+	ExecStoreVirtualTuple(slot);
+	if (css->ss.ps.ps_ProjInfo == NULL)
+		return slot;
+	css->ss.ps.ps_ExprContext->ecxt_scantuple = slot;
+	return ExecProject(css->ss.ps.ps_ProjInfo);
 }
 
 /* ---------- EXPLAIN ---------- */
@@ -742,15 +1060,25 @@ static void
 explain_lookup(CustomScanState *css, List *ancestors, ExplainState *es)
 {
 	RfLookup   *lookup = (RfLookup *) css;
+	CustomScan *plan = (CustomScan *) css->ss.ps.plan;
+	RfLookupPlan *ours = rf_plan_node_of(RfLookupPlan, plan->custom_private);
 
-	if (rf_plan_node_of(RfLookupPlan,
-						((CustomScan *) css->ss.ps.plan)->custom_private)->prune != NIL)
+	if (ours->operator != NIL)
+		ExplainPropertyText("Key Cond",
+							deparse_expression(lsecond(plan->custom_exprs),
+											   set_deparse_context_plan(es->deparse_cxt,
+																		&plan->scan.plan,
+																		ancestors),
+											   true, false), es);
+	if (ours->prune != NIL)
 		ExplainPropertyText("Each Value", "to one of the nodes", es);
 	if (!es->analyze)
 		return;
 	ExplainPropertyUInteger("Lookups", NULL, lookup->lookups, es);
 	ExplainPropertyUInteger("Values Sent", NULL, lookup->values, es);
 	ExplainPropertyUInteger("Statements", NULL, lookup->statements, es);
+	if (lookup->read_all)
+		ExplainPropertyBool("All Rows Read", true, es);
 }
 
 static const CustomExecMethods exec_methods = {

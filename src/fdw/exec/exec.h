@@ -151,9 +151,6 @@ extern void rf_clear_system_columns(HeapTupleHeader row);
 /* The same row's RF_ROW_TABLE and RF_ROW_PART. */
 extern void rf_set_row_place(HeapTupleHeader row, Oid table, int part);
 
-/* Key joins: their plans find how they run by name. */
-extern void rf_key_join_register(void);
-
 /* Lets plans have statements that get rows of this node. */
 extern void rf_local_rows_register(void);
 

@@ -8,6 +8,7 @@
 #include "postgres.h"
 
 #include "executor/executor.h"
+#include "miscadmin.h"
 #include "nodes/extensible.h"
 #include "utils/memutils.h"
 
@@ -20,7 +21,7 @@
 
 /* So many times as many rows as the time before */
 #define GROWTH		8
-#define MOST_ROWS	1000
+#define FIRST_SPACE	64
 
 typedef struct LookaheadState
 {
@@ -35,8 +36,10 @@ typedef struct LookaheadState
 	TupleTableSlot *slot;
 	MinimalTuple *rows;
 	int			count;
+	int			space;
 	int			next;
 	int			ahead;			/* so many were read last time */
+	bool		started;		/* some were read */
 	bool		ended;
 } LookaheadState;
 
@@ -47,7 +50,8 @@ begin_lookahead(CustomScanState *css, EState *estate, int eflags)
 	CustomScan *plan = (CustomScan *) css->ss.ps.plan;
 
 	outerPlanState(css) = ExecInitNode(outerPlan(plan), estate, eflags);
-	state->rows = palloc_array(MinimalTuple, MOST_ROWS);
+	state->space = FIRST_SPACE;
+	state->rows = palloc_array(MinimalTuple, state->space);
 	state->params = rf_plan_node_of(RfLookaheadPlan, plan->custom_private)->params;
 	state->saved = palloc_array(ParamExecData, list_length(state->params));
 	state->values = ExecInitExprList(plan->custom_exprs, &css->ss.ps);
@@ -70,7 +74,7 @@ rescan_lookahead(CustomScanState *css)
 	LookaheadState *state = (LookaheadState *) css;
 
 	state->count = state->next = 0;
-	state->ended = false;
+	state->started = state->ended = false;
 	/* core has told the node below of parameters that changed */
 	if (outerPlanState(css)->chgParam == NULL)
 		ExecReScan(outerPlanState(css));
@@ -109,12 +113,13 @@ find_lookups(LookaheadState *state)
 
 /*
  * The lookups see the row's values in the parameters, which are as before afterwards: the plan
- * below goes on, and may have some of them.
+ * below goes on, and may have some of them. Returns false if one of them wants no more values.
  */
-static void
+static bool
 expect(LookaheadState *state, TupleTableSlot *row)
 {
 	ExprContext *econtext = state->css.ss.ps.ps_ExprContext;
+	bool		go_on = true;
 	ListCell   *param;
 	ListCell   *value;
 	ListCell   *lc;
@@ -131,9 +136,27 @@ expect(LookaheadState *state, TupleTableSlot *row)
 												&data->isnull);
 	}
 	foreach(lc, state->lookups)
-		rf_lookup_expect(lfirst(lc));
+		go_on = rf_lookup_expect(lfirst(lc)) && go_on;
 	foreach(lc, state->params)
 		econtext->ecxt_param_exec_vals[lfirst_int(lc)] = state->saved[foreach_current_index(lc)];
+	return go_on;
+}
+
+/* Keeps a row; false: memory is full. */
+static bool
+add_row(LookaheadState *state, TupleTableSlot *row)
+{
+	MemoryContext caller = MemoryContextSwitchTo(state->memory);
+
+	if (state->count == state->space)
+	{
+		state->space *= 2;
+		state->rows = repalloc_huge(state->rows, sizeof(MinimalTuple) * state->space);
+	}
+	state->rows[state->count++] = ExecCopySlotMinimalTuple(row);
+	MemoryContextSwitchTo(caller);
+	return state->count < INT_MAX / 2 &&
+		MemoryContextMemAllocated(state->memory, false) < get_hash_memory_limit();
 }
 
 /*
@@ -143,32 +166,36 @@ expect(LookaheadState *state, TupleTableSlot *row)
 static void
 read_ahead(LookaheadState *state)
 {
-	int			wanted = state->ahead == 0 ? 1 : Min(state->ahead * GROWTH, MOST_ROWS);
+	int			wanted = state->ahead == 0 ? 1 :
+		state->ahead > INT_MAX / GROWTH ? INT_MAX : state->ahead * GROWTH;
+	bool		go_on = true;
 	ListCell   *lc;
 
 	if (!state->begun)
 		find_lookups(state);
+	if (state->lookups == NIL)
+		wanted = 1;
 	foreach(lc, state->lookups)
-		wanted = Min(wanted, rf_lookup_begin(lfirst(lc)));
+		wanted = rf_lookup_begin(lfirst(lc), wanted, !state->started);
 	state->ahead = wanted;
 	state->count = state->next = 0;
+	state->started = true;
 	MemoryContextReset(state->memory);
-	while (state->count < wanted)
+	while (state->count < wanted && go_on)
 	{
 		TupleTableSlot *row = ExecProcNode(outerPlanState(state));
-		MemoryContext caller;
 
 		if (TupIsNull(row))
 		{
 			state->ended = true;
 			break;
 		}
-		caller = MemoryContextSwitchTo(state->memory);
-		state->rows[state->count++] = ExecCopySlotMinimalTuple(row);
-		MemoryContextSwitchTo(caller);
+		go_on = add_row(state, row);
 		if (wanted > 1)
-			expect(state, store(state->css.ss.ss_ScanTupleSlot, row));
+			go_on = expect(state, store(state->css.ss.ss_ScanTupleSlot, row)) && go_on;
 	}
+	foreach(lc, state->lookups)
+		rf_lookup_expected(lfirst(lc), !state->ended);
 }
 
 static TupleTableSlot *
@@ -184,10 +211,15 @@ next_row(ScanState *ss)
 	return store(ss->ss_ScanTupleSlot, state->slot);
 }
 
-/* EvalPlanQual does not come here: plans that lock rows have no such node. */
+/* EvalPlanQual: the plan below gives the row that is looked at again. */
 static bool
 recheck(ScanState *ss, TupleTableSlot *slot)
 {
+	TupleTableSlot *row = ExecProcNode(outerPlanState(ss));
+
+	if (TupIsNull(row))
+		return false;
+	store(slot, row);
 	return true;
 }
 

@@ -16,12 +16,18 @@ typedef struct RfLookup RfLookup;
 extern RfLookup *rf_lookup_find(EState *estate, int number);
 
 /*
- * For how many rows it is worth to know values, before those are read; rows that it kept for
- * earlier values may go.
+ * For how many rows, of `rows` that could be read next, it is worth to know values before those are
+ * read; rows that it kept for earlier values may go. first: since the plan above started.
  */
-extern int	rf_lookup_begin(RfLookup *lookup);
+extern int	rf_lookup_begin(RfLookup *lookup, int rows, bool first);
 
-/* It will be asked for the values that its parameters have now. */
-extern void rf_lookup_expect(RfLookup *lookup);
+/*
+ * It will be asked for the values that its parameters have now. Returns false if further values
+ * should not be expected yet.
+ */
+extern bool rf_lookup_expect(RfLookup *lookup);
+
+/* more: it will be asked for further values than the expected ones. */
+extern void rf_lookup_expected(RfLookup *lookup, bool more);
 
 #endif

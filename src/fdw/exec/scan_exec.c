@@ -603,13 +603,13 @@ rewind_streams(RfScanState *state)
 }
 
 void
-rf_scan_set_keys(ForeignScanState *node, Datum keys)
+rf_scan_set_keys(ForeignScanState *node, Datum keys, bool again)
 {
 	RfScanState *state = (RfScanState *) node->fdw_state;
 
 	state->keys = keys;
 	state->all_rows = false;
-	state->keep_rows = false;
+	state->keep_rows = again;
 	state->keys_changed = true;
 }
 

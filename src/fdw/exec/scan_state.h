@@ -138,8 +138,8 @@ typedef struct RfScanState
 	RfDecoder  *decoder;
 
 	int			param_count;	/* with the keys, which are the last */
-	const char *all_sql;		/* below a key join: the statement for all rows; else NULL */
-	Datum		keys;			/* the array that the join has set */
+	const char *all_sql;		/* below a lookup by keys: the statement for all rows; else NULL */
+	Datum		keys;			/* the array that the lookup has set */
 	bool		all_rows;		/* it wants all rows instead */
 	bool		keep_rows;		/* and that more than once */
 	bool		keys_changed;	/* since the last start; or the following have */
@@ -253,11 +253,11 @@ extern bool rf_scan_worker_batch(RfScanState *state, const void **batch, uint32 
 /* ---------- scan_exec.c ---------- */
 
 /*
- * For a key join: the rows that the scan asks for from its next start or rescan on, rows with keys
- * in this array, which must live until then. rf_scan_ask_all: all rows; again: more than once, so
- * that they are kept here.
+ * For a lookup by keys: the rows that the scan asks for from its next start or rescan on, rows with
+ * keys in this array, which must live until then. rf_scan_ask_all: all rows. again: they are read
+ * more than once, so that they are kept here.
  */
-extern void rf_scan_set_keys(ForeignScanState *node, Datum keys);
+extern void rf_scan_set_keys(ForeignScanState *node, Datum keys, bool again);
 extern void rf_scan_ask_all(ForeignScanState *node, bool again);
 
 /*

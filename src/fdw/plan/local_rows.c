@@ -249,7 +249,8 @@ rf_place_local_rows(PlannerInfo *root)
 }
 
 /*
- * A join's other paths may run instead: core's, and key joins, which do not depend on estimates.
+ * A join's other paths may run instead: core's, and lookups by keys, which do not depend on
+ * estimates.
  */
 void
 rf_add_local_rows_joins(PlannerInfo *root, RelOptInfo *joinrel, List *fdw_restrictinfo)

@@ -123,12 +123,6 @@ copy_path(Path *path)
 		case T_IncrementalSortPath:
 			size = sizeof(IncrementalSortPath);
 			break;
-		case T_CustomPath:
-			/* CustomPaths of other extensions may be larger */
-			if (strcmp(((CustomPath *) path)->methods->CustomName, RF_KEY_JOIN_NAME) != 0)
-				return NULL;
-			size = sizeof(CustomPath);
-			break;
 		case T_LimitPath:
 			size = sizeof(LimitPath);
 			break;

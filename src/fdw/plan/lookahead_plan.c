@@ -15,8 +15,9 @@
  * or the like could have prevented, as it might be an error.
  *
  * The plans change after setrefs.c: columns are numbered as the executor finds them. Plans of
- * UPDATE, DELETE and MERGE, and of statements that lock rows, do not change: with other versions of
- * their rows they may run again for one row.
+ * UPDATE, DELETE and MERGE, and of statements that lock rows, may run again for one row, with
+ * another version of it. They change only where the planner has chosen to look rows up by keys
+ * (lookup_paths.c), whose scan stays as it was.
  */
 #include "postgres.h"
 
@@ -43,6 +44,7 @@
 typedef struct Changes
 {
 	PlannedStmt *statement;
+	bool		keys_only;		/* only lookups by keys get a Lookahead */
 	int			nodes;			/* added */
 	int			lookups;
 } Changes;
@@ -638,6 +640,36 @@ look_ahead_above(Changes *changes, Plan *plan)
 
 /* ---------- nested loops ---------- */
 
+/* lookup_paths.c has made it. */
+static bool
+is_lookup_by_keys(Plan *plan)
+{
+	return is_ours(plan, RF_LOOKUP_NAME) &&
+		rf_plan_node_of(RfLookupPlan, ((CustomScan *) plan)->custom_private)->operator != NIL;
+}
+
+/*
+ * The lookups of the inner side's scans that depend on the outer rows, as far as the statement may
+ * have such. A lookup by keys gets its number.
+ */
+static List *
+lookups_of_loop(Changes *changes, NestLoop *loop, const Bitmapset *params)
+{
+	Plan	  **inner = &loop->join.plan.righttree;
+	RfLookupPlan *ours;
+
+	if (!is_lookup_by_keys(*inner))
+		return changes->keys_only ? NIL :
+			lookups_in(changes, inner, params, (*inner)->extParam);
+	ours = rf_plan_node_of(RfLookupPlan, ((CustomScan *) *inner)->custom_private);
+	ours->number = ++changes->lookups;
+	return list_make1_int(ours->number);
+}
+
+/*
+ * Puts a Lookahead above the outer side, or tells the one that the planner has put there the
+ * parameters and lookups that are its own.
+ */
 static void
 look_ahead_of_loop(Changes *changes, NestLoop *loop)
 {
@@ -658,10 +690,17 @@ look_ahead_of_loop(Changes *changes, NestLoop *loop)
 		site.params = lappend_int(site.params, param->paramno);
 		site.values = lappend(site.values, param->paramval);
 	}
-	site.lookups = lookups_in(changes, &loop->join.plan.righttree, params,
-							  loop->join.plan.righttree->extParam);
+	site.lookups = lookups_of_loop(changes, loop, params);
 	if (site.lookups == NIL)
 		return;
+	if (is_ours(outer, RF_LOOKAHEAD_NAME) && ((CustomScan *) outer)->custom_exprs == NIL)
+	{
+		foreach(lc, site.values)
+			lfirst(lc) = get_tle_by_resno(outer->targetlist,
+										  lfirst_node(Var, lc)->varattno)->expr;
+		add_site((CustomScan *) outer, &site, NIL);
+		return;
+	}
 	result = node_above(changes, outer, outer, RF_LOOKAHEAD_NAME);
 	result->custom_scan_tlist = columns_below(outer->targetlist);
 	result->scan.plan.targetlist = same_columns(outer->targetlist);
@@ -704,26 +743,29 @@ change_plan(Changes *changes, Plan *plan)
 		change_plans(changes, ((MergeAppend *) plan)->mergeplans);
 	else if (IsA(plan, SubqueryScan))
 		((SubqueryScan *) plan)->subplan = change_plan(changes, ((SubqueryScan *) plan)->subplan);
+	else if (is_ours(plan, RF_LOCAL_ROWS_NAME))
+		change_plans(changes, ((CustomScan *) plan)->custom_plans);
 	else if (IsA(plan, NestLoop) && ((NestLoop *) plan)->nestParams != NIL)
 		look_ahead_of_loop(changes, (NestLoop *) plan);
-	return look_ahead_above(changes, plan);
+	return changes->keys_only ? plan : look_ahead_above(changes, plan);
 }
 
 void
 rf_look_ahead(PlannedStmt *result, CmdType command, int cursor_options, uint64 before)
 {
-	Changes		changes = {result, 0, 0};
+	Changes		changes = {result, false, 0, 0};
 	ListCell   *lc;
 
 	/*
 	 * a statement planned in between, for a function say, may have had some; then nothing is found
 	 * here
 	 */
-	if (rf_batch_statements == before || rf_is_disabled(RF_LOOKAHEAD) ||
+	if (rf_batch_statements == before)
+		return;
+	changes.keys_only = rf_is_disabled(RF_LOOKAHEAD) ||
 		(command != CMD_SELECT && command != CMD_INSERT) ||
 		result->hasModifyingCTE || result->rowMarks != NIL ||
-		(cursor_options & CURSOR_OPT_SCROLL) != 0)
-		return;
+		(cursor_options & CURSOR_OPT_SCROLL) != 0;
 	result->planTree = change_plan(&changes, result->planTree);
 	foreach(lc, result->subplans)
 	{

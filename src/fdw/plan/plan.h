@@ -79,8 +79,8 @@ extern char *rf_local_name(RangeTblEntry *rte);
 #define RF_PATH_LIMIT	1		/* the query's LIMIT and OFFSET */
 
 /*
- * A third one, of a scan below a key join: its condition on the keys, of which the node's statement
- * has the last parameter.
+ * A third one, of a scan below a lookup by keys: its condition on the keys, of which the node's
+ * statement has the last parameter.
  */
 
 static inline List *
@@ -325,8 +325,8 @@ extern void rdmaGetForeignUpperPaths(PlannerInfo *root, UpperRelationKind stage,
 									 RelOptInfo *input_rel, RelOptInfo *output_rel, void *extra);
 
 /* Adds paths of a join that send keys of one side to the data node of the other, a table. */
-extern void rf_key_join_paths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outerrel,
-							  RelOptInfo *innerrel, JoinType jointype, JoinPathExtraData *extra);
+extern void rf_lookup_paths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outerrel,
+							RelOptInfo *innerrel, JoinType jointype, JoinPathExtraData *extra);
 
 /*
  * Returns true if the statement said ONLY of this foreign table, whose server has nodes.

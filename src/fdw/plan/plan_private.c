@@ -110,6 +110,11 @@ static const RfField lookup_fields[] = {
 	RF_FIELD(RfLookupPlan, prune, NODE),
 	RF_FIELD(RfLookupPlan, keys, NODE),
 	RF_FIELD(RfLookupPlan, server, OID),
+	RF_FIELD(RfLookupPlan, operator, NODE),
+	RF_FIELD(RfLookupPlan, column, INT),
+	RF_FIELD(RfLookupPlan, key_rows, DOUBLE),
+	RF_FIELD(RfLookupPlan, most, DOUBLE),
+	RF_FIELD(RfLookupPlan, first_rows, BOOL),
 };
 
 static const RfPlanNode types[] = {

@@ -151,79 +151,6 @@ rf_scan_any(const ForeignScan *plan)
 	return nodes->any ? nodes->servers : NIL;
 }
 
-/* ---------- key joins ---------- */
-
-#define RF_KEY_JOIN_NAME	"Key Join"
-
-/* Stands for the keys in a condition while a statement is made; no parameter of a plan has it. */
-#define RF_KEYS_PARAM		(-1)
-
-#define RF_KEYS_FIRST		64	/* rows whose keys are sent first where only the first rows may be
-								 * wanted */
-#define RF_KEYS_GROWTH		8	/* each batch may have so many times the rows of the one before, */
-#define RF_KEYS_MAX			10000	/* but no more keys than this, */
-#define RF_KEYS_MAX_BYTES	(1024 * 1024)	/* and no more of their bytes */
-
-/* The planner's estimates; execution compares them with the actual rows. */
-typedef struct RfKeyJoinCosts
-{
-	Cost		round_trip;
-	Cost		key;			/* -1: the data node has no index for it, as far as is known */
-	Cost		row;			/* that crosses */
-	Cost		planned;		/* all batches of keys */
-	Cost		whole;			/* all rows of the table */
-} RfKeyJoinCosts;
-
-/* CustomScan.custom_exprs, in terms of the joined row: the driving columns, then the table's */
-typedef enum RfKeyJoinExprs
-{
-	RF_KEY_JOIN_DRIVER_KEY,		/* Expr */
-	RF_KEY_JOIN_EQUALITY,		/* of the keys, for EXPLAIN */
-	RF_KEY_JOIN_QUALS			/* List: the join's other conditions */
-} RfKeyJoinExprs;
-
-/* CustomScan.custom_private */
-typedef enum RfKeyJoinPrivateIndex
-{
-	RF_KEY_JOIN_TYPE,			/* Integer: JoinType of driving rows with the table's */
-	RF_KEY_JOIN_REVERSED,		/* Boolean: a semi join that gives rows of the table */
-	RF_KEY_JOIN_FIRST_ROWS,		/* Boolean: begin with a small batch */
-	RF_KEY_JOIN_OPERATOR,		/* OidList: column of the table = key, and the collation */
-	RF_KEY_JOIN_COSTS,			/* List of Floats: RfKeyJoinCosts */
-	RF_KEY_JOIN_COLUMN,			/* Integer: the place from 0 of the compared column in the scan's
-								 * rows */
-	RF_KEY_JOIN_NPRIVATE
-} RfKeyJoinPrivateIndex;
-
-/* All but the last. */
-static inline List *
-rf_key_join_private(JoinType jointype, bool reversed, bool first_rows, Oid operator, Oid collation,
-					const RfKeyJoinCosts *costs)
-{
-	/* with a fraction: workers get the plan as text, in which 5 would be an integer */
-	List	   *numbers = list_make5(makeFloat(psprintf("%.4f", costs->round_trip)),
-									 makeFloat(psprintf("%.4f", costs->key)),
-									 makeFloat(psprintf("%.4f", costs->row)),
-									 makeFloat(psprintf("%.4f", costs->planned)),
-									 makeFloat(psprintf("%.4f", costs->whole)));
-
-	return list_make5(makeInteger(jointype), makeBoolean(reversed), makeBoolean(first_rows),
-					  list_make2_oid(operator, collation), numbers);
-}
-
-static inline RfKeyJoinCosts
-rf_key_join_costs(CustomScan *plan)
-{
-	List	   *numbers = (List *) list_nth(plan->custom_private, RF_KEY_JOIN_COSTS);
-	RfKeyJoinCosts costs;
-
-	costs.round_trip = floatVal(linitial(numbers));
-	costs.key = floatVal(lsecond(numbers));
-	costs.row = floatVal(lthird(numbers));
-	costs.planned = floatVal(lfourth(numbers));
-	costs.whole = floatVal(list_nth(numbers, 4));
-	return costs;
-}
 
 /* ---------- local rows ---------- */
 
@@ -283,7 +210,25 @@ typedef struct RfLookupPlan
 	List	   *prune;
 	List	   *keys;
 	Oid			server;
+
+	/*
+	 * Of a lookup by keys (lookup_paths.c), whose custom_exprs are the key and the equality, for
+	 * EXPLAIN, and whose scan has a statement for all rows
+	 */
+	List	   *operator;		/* OidList: column = key, and the collation; NIL: not by keys */
+	int			column;			/* its place in the scan's rows, from 0 */
+	double		key_rows;		/* a key counts as so many rows, */
+	double		most;			/* and after this many rows all are read */
+	bool		first_rows;		/* begin with few keys */
 } RfLookupPlan;
+
+
+/* Stands for the keys in a condition while a statement is made; no parameter of a plan has it. */
+#define RF_KEYS_PARAM		(-1)
+
+#define RF_KEYS_FIRST		64	/* rows whose keys are sent first where only the first rows may be
+								 * wanted */
+#define RF_KEYS_MAX			10000	/* keys that are sent at once */
 
 /* ---------- writes ---------- */
 

@@ -486,9 +486,9 @@ name_columns(PlannerInfo *root, List *columns)
 }
 
 /*
- * Below a key join: the statement with the condition on the keys in place of the one for all rows,
- * whose text is returned. The keys take the parameter's place in the list, as a constant that the
- * join overrides: to core they are no parameter of the plan.
+ * Below a lookup by keys: the statement with the condition on the keys in place of the one for all
+ * rows, whose text is returned. The keys take the parameter's place in the list, as a constant that
+ * the lookup overrides: to core they are no parameter of the plan.
  */
 static char *
 add_keys(PlannerInfo *root, RelOptInfo *rel, List *remote_exprs, Expr *condition,

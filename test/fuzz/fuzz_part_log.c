@@ -308,7 +308,7 @@ prepare(const char *gid, bool access, bool fails)
 static void
 finish(Known *one, bool commit)
 {
-	rf_part_log_ended(&(RfPreparedEnd){.commit = commit, .gid = one->gid});
+	rf_part_log_ended(&(RfPreparedEnd) {.commit = commit, .gid = one->gid});
 	committed += commit && one->logged;
 	one->gid[0] = '\0';
 }

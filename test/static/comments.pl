@@ -5,7 +5,7 @@ use strict;
 use warnings;
 
 # PostgreSQL's files that comments refer to
-my %elsewhere = map { $_ => 1 } qw(explain.h latch.h pg_statistic.h postgres.h setrefs.c);
+my %elsewhere = map { $_ => 1 } qw(explain.h latch.h outfuncs.c pg_statistic.h postgres.h readfuncs.c setrefs.c);
 
 my @files = grep { chomp; 1 } map { qx(find '$_' -name '*.[ch]' | sort) } @ARGV;
 my (%known_file, %known_name, @comments);

@@ -250,7 +250,7 @@ may_load(ResultRelInfo *result_rel, CmdType operation, const RfTableOptions *opt
 		!has_row_triggers(result_rel->ri_TrigDesc, operation);
 }
 
-/* Of ctid, tableoid, and key. */
+/* The types of ctid, tableoid, and the columns of the key. */
 static List *
 place_types(const ModifyState *state)
 {

@@ -332,8 +332,8 @@ execute(ForeignScanState *node, DirectState *state)
 	else if (state->everywhere)
 	{
 		/*
-		 * who has locked the first copies may lock the others: else two statements could each have
-		 * some
+		 * the statement that has locked the first copies locks the rest: otherwise two statements
+		 * could each have some
 		 */
 		execute_on(state, 0, 1, values);
 		execute_on(state, 1, state->node_count, values);

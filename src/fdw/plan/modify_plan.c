@@ -257,7 +257,7 @@ place_params(const RfRowWrite *write)
 	return 2 + list_length(write->key);
 }
 
-/* Of another copy ctid and tableoid are parameters that say nothing. */
+/* For another copy, ctid and tableoid are parameters that have no meaning. */
 static void
 append_place(StringInfo buf, const RfRowWrite *write)
 {

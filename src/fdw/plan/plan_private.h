@@ -212,8 +212,8 @@ typedef struct RfLookupPlan
 	Oid			server;
 
 	/*
-	 * Of a lookup by keys (lookup_paths.c), whose custom_exprs are the key and the equality, for
-	 * EXPLAIN, and whose scan has a statement for all rows
+	 * These describe a lookup by keys (lookup_paths.c). Its custom_exprs are the key and the
+	 * equality, for EXPLAIN, and its scan has a statement for all rows.
 	 */
 	List	   *operator;		/* OidList: column = key, and the collation; NIL: not by keys */
 	int			column;			/* its place in the scan's rows, from 0 */
@@ -246,8 +246,8 @@ typedef struct RfModifyPlan
 	char	   *move_delete;	/* the statements for rows that move to another node: there, */
 	char	   *move_insert;	/* and here; NULL: rows stay */
 	List	   *key;			/* IntList: the columns that name a row beside its place */
-	char	   *copy_sql;		/* for the copies of a replicated table's row on other nodes than the
-								 * first; or NULL */
+	char	   *copy_sql;		/* for the copies of a replicated table's row on other nodes than
+								 * the first; or NULL */
 } RfModifyPlan;
 
 /*

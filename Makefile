@@ -39,7 +39,7 @@
 #   make bench-region, bench-region-verbs   regions copied out, gathered, as boxes and as chosen, in bench/region likewise
 MODULE_big = rdma_fdw
 EXTENSION = rdma_fdw
-DATA = sql/rdma_fdw--1.0.sql sql/rdma_fdw--1.0--1.1.sql
+DATA_built = sql/rdma_fdw--1.1.sql
 PGFILEDESC = "rdma_fdw - foreign data wrapper and exchange over RDMA"
 
 srcdir ?= .
@@ -96,6 +96,11 @@ all install installcheck:
 	@echo "There is no PostgreSQL to build against: run 'make install-deps', or set PG_CONFIG." >&2; false
 endif
 endif
+
+# The install script is made of pieces by subject, in the order of their names.
+sql/rdma_fdw--1.1.sql: $(sort $(wildcard $(srcdir)/src/sql/*.sql))
+	@mkdir -p $(@D)
+	cat $^ >$@
 
 $(OBJS): $(srcdir)/Makefile
 -include $(OBJS:.o=.d)

@@ -16,7 +16,7 @@
 #include "shmem/peer_table.h"
 #include "session.h"
 
-#define OLDEST_EXTENSION	"1.0"	/* that has all functions which are called here */
+#define OLDEST_EXTENSION	"1.1"	/* that has all functions which are called here */
 
 const Oid	rf_stream_types[4] = {BYTEAOID, TEXTOID, TEXTARRAYOID, TEXTARRAYOID};
 

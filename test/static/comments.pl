@@ -32,7 +32,7 @@ foreach my $file (@files)
 		$line += ($piece =~ tr/\n//);
 	}
 }
-foreach my $sql (glob('sql/rdma_fdw--*.sql test/unit/*.[ch] bench/*/*.[ch] test/fuzz/*.c'))
+foreach my $sql (glob('src/sql/*.sql test/unit/*.[ch] bench/*/*.[ch] test/fuzz/*.c'))
 {
 	open(my $in, '<', $sql) or die "$sql: $!\n";
 	while (<$in>) { $known_name{$1} = 1 while /\b((?:rf|rdma)_\w+)\b/g; $known_name{"rdma_$1"} = 1 while /\brdma\.(\w+)/g; }

@@ -210,7 +210,7 @@ foreach my $file (@source)
 #----- SQL -----
 
 my %function;
-foreach my $file (sort { length($b) <=> length($a) } glob('sql/rdma_fdw--*.sql'))
+foreach my $file (glob('src/sql/*.sql'))
 {
 	# what is inside of function bodies is not created now
 	(my $sql = content($file)) =~ s/\$(\w*)\$.*?\$\1\$//gs;

@@ -55,8 +55,7 @@ foreach my $function (@functions)
 	my $calls = grep { !defined $_->[1] && $_->[0] ne 'NULL' } calls($function);
 	$called{"$function->{file}: $function->{name}"} = $calls if $calls;
 }
-my ($script) = reverse sort glob 'sql/rdma_fdw--*--*.sql';
-my %sql = map { $_->{name} => $_ } map { sql_functions($_) } 'sql/rdma_fdw--1.0.sql', $script;
+my %sql = map { $_->{name} => $_ } map { sql_functions($_) } glob 'src/sql/*.sql';
 foreach my $name (keys %sql)
 {
 	my $body = $sql{$name}{body} =~ s/^\s*--.*$//gmr =~ s/'(?:[^']|'')*'/''/gr;

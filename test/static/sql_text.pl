@@ -178,7 +178,7 @@ for my $file (grep { $_ ne 'src/base/sql_text.c' } c_files())
 	print "$file: PQsendQuery() runs all statements of a text: use rf_session_send()\n";
 	$bad++;
 }
-foreach my $file (glob 'sql/rdma_fdw--*.sql')
+foreach my $file (glob 'src/sql/*.sql')
 {
 	my $text = slurp($file);
 	while ($text =~ /^CREATE (?:OR REPLACE )?(?:FUNCTION|PROCEDURE) (\S+?)\((?:(?!^CREATE|\bAS\b).)*?\bSECURITY DEFINER\b(.*?)\bAS\b/gms)

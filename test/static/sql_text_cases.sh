@@ -106,8 +106,8 @@ text_case 1 worker <<-'EOF2'
 		work();
 	}
 EOF2
-mkdir -p "$folder/definer/sql"
-cat >"$folder/definer/sql/rdma_fdw--2.0.sql" <<-'EOF2'
+mkdir -p "$folder/definer/src/sql"
+cat >"$folder/definer/src/sql/10_schema.sql" <<-'EOF2'
 	CREATE FUNCTION rdma.good() RETURNS int LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$ SELECT 1 $$;
 	CREATE FUNCTION rdma.bad()
 	RETURNS int

@@ -84,38 +84,4 @@ like(error_of('postgres', 'SELECT count(*) FROM t'), qr/was node 1 of that serve
 $coord->safe_psql('postgres', "SELECT rdma.replace_node('many', 'n1')");
 is($coord->safe_psql('postgres', $rows), '1000|1000', 'until it is called back');
 
-# ---- a server of 1.0
-$coord->safe_psql('postgres', 'CREATE DATABASE older');
-$coord->safe_psql('older', "CREATE EXTENSION rdma_fdw VERSION '1.0'"
-	  . join('', map { sprintf(";CREATE SERVER %s FOREIGN DATA WRAPPER rdma_fdw OPTIONS (host '127.0.0.1', port '%d', dbname 'postgres');"
-			  . "CREATE USER MAPPING FOR postgres SERVER %s OPTIONS (user 'postgres', password 'secret')", $_->name, $_->port, $_->name) } ($n1, $n2))
-	  . q{;CREATE SERVER many FOREIGN DATA WRAPPER rdma_fdw OPTIONS (nodes 'n2, n1');
-	CREATE TABLE t10 AS SELECT i AS id FROM generate_series(1, 1000) i;
-	SELECT rdma.distribute_table('t10', 'many', 'id')});
-my $all = 'SELECT count(*) FROM generate_series(1, 1000) g, LATERAL (SELECT * FROM t10 WHERE t10.id = g OFFSET 0) x';
-
-is($coord->safe_psql('older', $all), '1000', 'a server of 1.0 is used as before');
-$coord->safe_psql('older', 'ALTER EXTENSION rdma_fdw UPDATE');
-is($coord->safe_psql('older', $all), '1000', 'and after the update');
-$coord->safe_psql('older', "ALTER SERVER many OPTIONS (SET nodes 'n1, n2')");
-is($coord->safe_psql('older', $all), '1000', 'from when on the order of its nodes has no meaning');
-is($coord->safe_psql('older', "SELECT rdma.enroll_nodes('many')"), '2', 'its nodes are made known by a call');
-$coord->safe_psql('older', sprintf("ALTER SERVER n1 OPTIONS (SET port '%d')", $n2->port));
-like(error_of('older', 'SELECT count(*) FROM t10'), $mismatch, 'and then another database is not taken for one');
-
-# ---- nodes of 1.0
-$_->safe_psql('postgres', "CREATE DATABASE older") foreach ($n1, $n2);
-$_->safe_psql('older', "CREATE EXTENSION rdma_fdw VERSION '1.0'") foreach ($n1, $n2);
-$coord->safe_psql('again', q{
-	CREATE SERVER o1 FOREIGN DATA WRAPPER rdma_fdw OPTIONS (host '127.0.0.1', port '} . $n1->port . q{', dbname 'older');
-	CREATE SERVER o2 FOREIGN DATA WRAPPER rdma_fdw OPTIONS (host '127.0.0.1', port '} . $n2->port . q{', dbname 'older');
-	CREATE USER MAPPING FOR postgres SERVER o1 OPTIONS (user 'postgres', password 'secret');
-	CREATE USER MAPPING FOR postgres SERVER o2 OPTIONS (user 'postgres', password 'secret');
-	CREATE SERVER older FOREIGN DATA WRAPPER rdma_fdw OPTIONS (nodes 'o2, o1');
-	CREATE TABLE t10 AS SELECT i AS id FROM generate_series(1, 1000) i;
-	SELECT rdma.distribute_table('t10', 'older', 'id')});
-is($coord->safe_psql('again', $all), '1000', 'tables are distributed over nodes of 1.0');
-$_->safe_psql('older', "ALTER EXTENSION rdma_fdw UPDATE") foreach ($n1, $n2);
-is($coord->safe_psql('again', "SELECT rdma.enroll_nodes('older')"), '2', 'which are made known once they are of 1.1');
-is($coord->safe_psql('again', $all), '1000', 'with their rows');
 done_testing();

@@ -247,7 +247,7 @@ rf_exists_for_not_in(SubLink *sublink)
 
 /* ---------- values ---------- */
 
-/* A function of ours; InvalidOid before ALTER EXTENSION ... UPDATE. */
+/* A function of ours; InvalidOid where the extension is not in the database. */
 static Oid
 own_function(const char *name, Oid argument)
 {

@@ -1,0 +1,275 @@
+/* src/sql/45_descriptions.sql: Definitions of tables, as they travel. */
+
+-- What ALTER and RENAME do to foreign tables with option propagate_ddl, they do to the tables of
+-- the nodes, too (src/fdw/catalog/ddl.c).
+CREATE FUNCTION rdma.table_definition(tab regclass)
+RETURNS jsonb
+LANGUAGE plpgsql STABLE STRICT PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+  key text[];
+BEGIN
+  -- an option that is wrong must not keep its correction out
+  BEGIN
+    key := rdma.distribution_key(tab);
+  EXCEPTION WHEN OTHERS THEN
+    NULL;
+  END;
+  RETURN (SELECT jsonb_build_object('server', s.srvname, 'schema', n.nspname, 'name', c.relname, 'options',
+      (SELECT jsonb_object_agg(option_name, option_value) FROM pg_options_to_table(f.ftoptions)))
+    FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace JOIN pg_foreign_table f ON f.ftrelid = c.oid
+        JOIN pg_foreign_server s ON s.oid = f.ftserver WHERE c.oid = tab)
+    || jsonb_build_object('columns',
+        (SELECT coalesce(jsonb_agg(jsonb_build_object('num', a.attnum, 'name', a.attname, 'remote',
+        coalesce(o.name, a.attname), 'named', o.name IS NOT NULL,
+        'key', array_position(key, a.attname::text), 'type', format_type(a.atttypid, a.atttypmod), 'sorted',
+            quote_ident(cn.nspname) || '.' || quote_ident(co.collname),
+        'same', a.attcollation = t.typcollation, 'filled', pg_get_expr(d.adbin, d.adrelid), 'generated', a.attgenerated,
+            'required', a.attnotnull)), '[]')
+      FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid
+          AND d.adnum = a.attnum
+        LEFT JOIN pg_collation co ON co.oid = a.attcollation LEFT JOIN pg_namespace cn ON cn.oid = co.collnamespace
+        LEFT JOIN LATERAL (SELECT option_value AS name FROM pg_options_to_table(a.attfdwoptions)
+            WHERE option_name = 'column_name') o ON true
+      WHERE a.attrelid = tab AND a.attnum > 0 AND NOT a.attisdropped),
+    'checks', (SELECT coalesce(jsonb_agg(jsonb_build_object('oid', oid::bigint, 'name', conname, 'definition',
+        pg_get_constraintdef(oid), 'valid', convalidated)), '[]')
+      FROM pg_constraint WHERE conrelid = tab AND contype = 'c'));
+END $function$;
+COMMENT ON FUNCTION rdma.table_definition(regclass) IS
+    'internal: what of a foreign table''s definition its tables on the nodes have, too';
+
+-- The way back.
+CREATE FUNCTION rdma.define(tab text, command text, run boolean)
+RETURNS text
+AS 'MODULE_PATHNAME', 'rdma_define' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp;
+COMMENT ON FUNCTION rdma.define(text, text, boolean) IS
+    'internal: runs a command if it defines a part of this table or its partitions, and has no code run that belongs '
+    'neither to the caller nor to a superuser or that has effects; NULL, or why it is not run';
+
+CREATE FUNCTION rdma.known_type(type text)
+RETURNS text
+AS 'MODULE_PATHNAME', 'rdma_known_type' LANGUAGE C STABLE STRICT PARALLEL SAFE
+SET search_path = pg_catalog, pg_temp;
+COMMENT ON FUNCTION rdma.known_type(text) IS
+    'internal: a type that a node names, as it is called here; the type below a domain. An error if its values have '
+    'code of other roles run';
+
+CREATE FUNCTION rdma.define_on(server name, tab text, command text, checked boolean)
+RETURNS void
+LANGUAGE plpgsql VOLATILE STRICT PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+  part record;
+BEGIN
+  IF NOT checked THEN
+    PERFORM rdma.run_on(server, command);
+    RETURN;
+  END IF;
+  SELECT r.node, r.answer INTO part FROM rdma.run_on(server, format('SELECT rdma.define(%L, %L, true)', tab, command)) r
+      WHERE r.answer IS NOT NULL ORDER BY r.node LIMIT 1;
+  IF FOUND THEN
+    RAISE EXCEPTION 'a part of table % is not created on server "%"', tab, part.node
+        USING ERRCODE = 'insufficient_privilege',
+      DETAIL = format('In "%s": %s.', command, part.answer), HINT = 'It would run with your rights there. Let what it '
+          'uses belong to your role on that node, or drop this part of the table.';
+  END IF;
+END $function$;
+COMMENT ON FUNCTION rdma.define_on(name, text, text, boolean) IS
+    'internal: runs a part of a table''s definition on the nodes of a server, if checked only if rdma.define runs it '
+    'there';
+
+-- Its expressions run here while rows move, with the caller's rights.
+CREATE FUNCTION rdma.require_owner(tab regclass)
+RETURNS void
+LANGUAGE plpgsql STABLE STRICT PARALLEL SAFE
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+  part record;
+BEGIN
+  SELECT c.relname, c.relowner::regrole AS owner INTO part FROM pg_class c WHERE c.oid = tab;
+  IF part.owner <> current_user::regrole THEN
+    RAISE EXCEPTION 'must be the owner of foreign table "%"', part.relname USING ERRCODE = 'insufficient_privilege',
+        HINT = format('SET ROLE %s.', part.owner);
+  END IF;
+END $function$;
+COMMENT ON FUNCTION rdma.require_owner(regclass) IS
+    'internal: an error unless the caller is the owner of a foreign table';
+
+-- Here or on a node.
+CREATE FUNCTION rdma.table_members(tab regclass, OUT oid oid, OUT level integer, OUT name text, OUT parent text)
+RETURNS SETOF record
+LANGUAGE sql STABLE STRICT PARALLEL SAFE
+SET search_path = pg_catalog, pg_temp
+AS $function$
+  SELECT c.oid, m.level, format('%I.%I', n.nspname, c.relname), CASE WHEN m.level > 0 THEN format('%I.%I', pn.nspname,
+      p.relname) END
+    FROM (SELECT tab::oid AS relid, 0 AS level, NULL::oid AS parentrelid UNION SELECT relid, level, CASE WHEN level > 0
+        THEN parentrelid END FROM pg_partition_tree(tab)) m
+      JOIN pg_class c ON c.oid = m.relid JOIN pg_namespace n ON n.oid = c.relnamespace
+      LEFT JOIN pg_class p ON p.oid = m.parentrelid LEFT JOIN pg_namespace pn ON pn.oid = p.relnamespace
+    ORDER BY m.level, n.nspname, c.relname
+$function$;
+COMMENT ON FUNCTION rdma.table_members(regclass) IS 'internal: a table and its partitions, parents first';
+
+-- On a node.
+CREATE FUNCTION rdma.table_description(tab regclass)
+RETURNS jsonb
+LANGUAGE sql STABLE STRICT PARALLEL SAFE
+SET search_path = pg_catalog, pg_temp
+AS $function$
+  SELECT jsonb_agg(jsonb_build_object('name', m.name, 'parent', m.parent, 'schema', n.nspname, 'table', c.relname,
+      'kind', c.relkind, 'bound', pg_get_expr(c.relpartbound, c.oid),
+    'comment', obj_description(c.oid, 'pg_class'), 'statistics', (SELECT string_agg(pg_get_statisticsobjdef(oid), '; ')
+        FROM pg_statistic_ext WHERE stxrelid = c.oid AND m.level > 0),
+    'key', CASE WHEN c.relkind = 'p' THEN pg_get_partkeydef(c.oid) END,
+    'storage', (SELECT jsonb_object_agg(r.prefix || o.option_name, o.option_value) FROM unnest(ARRAY['', 'toast.'],
+        ARRAY[c.oid, c.reltoastrelid]) r(prefix, oid)
+      JOIN pg_class s ON s.oid = r.oid, LATERAL pg_options_to_table(s.reloptions) o),
+    'columns', (SELECT jsonb_agg(jsonb_build_object('name', a.attname, 'storage', nullif(a.attstorage, t.typstorage),
+        'compression', nullif(a.attcompression, ''),
+        'target', nullif(a.attstattarget, -1), 'required', a.attnotnull, 'distinct',
+            (SELECT jsonb_object_agg(option_name, option_value) FROM pg_options_to_table(a.attoptions))))
+      FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid WHERE a.attrelid = c.oid AND a.attnum > 0
+          AND NOT a.attisdropped),
+    'constraints', (SELECT jsonb_agg(jsonb_build_object('name', conname, 'kind', contype, 'definition',
+        pg_get_constraintdef(oid)))
+      FROM pg_constraint WHERE conrelid = c.oid AND contype <> 'f' AND conparentid = 0 AND NOT (contype = 'c'
+          AND coninhcount > 0) AND conname <> 'rdma_placement'),
+    'indexes', (SELECT jsonb_agg(jsonb_build_object('name', x.relname, 'unique', i.indisunique,
+        'definition', substr(d.text, nullif(strpos(d.text, u.start || ' USING '), 0) + length(u.start))))
+      FROM pg_index i JOIN pg_class x ON x.oid = i.indexrelid, LATERAL pg_get_indexdef(i.indexrelid) d(text),
+        LATERAL (SELECT CASE WHEN x.relkind = 'I' THEN ' ON ONLY ' ELSE ' ON ' END || m.name) u(start)
+      WHERE i.indrelid = c.oid AND NOT x.relispartition AND NOT EXISTS (SELECT FROM pg_constraint
+          WHERE conindid = i.indexrelid AND conrelid = c.oid))) ORDER BY m.level, m.name)
+  FROM rdma.table_members(tab) m JOIN pg_class c ON c.oid = m.oid JOIN pg_namespace n ON n.oid = c.relnamespace
+$function$;
+COMMENT ON FUNCTION rdma.table_description(regclass) IS
+    'internal: what rdma.undistribute_table has to know of a table of a node and its partitions, parents first';
+
+-- Here or on a node: what its like on another node is created with. Defaults stay on the coordinator.
+CREATE FUNCTION rdma.table_statements(tab regclass)
+RETURNS text[]
+LANGUAGE plpgsql STABLE STRICT PARALLEL SAFE
+SET search_path = pg_catalog, pg_temp
+SET datestyle = ISO SET intervalstyle = postgres SET extra_float_digits = 1 SET bytea_output = hex SET lc_monetary = 'C'
+    SET xmloption = content
+AS $function$
+DECLARE
+  part record;
+  problems text;
+  statements text[] := '{}';
+BEGIN
+  SELECT concat_ws(', ',
+      CASE WHEN bool_or(m.level = 0 AND (c.relkind NOT IN ('r', 'p') OR c.relispartition OR c.relkind = 'r'
+          AND c.relhassubclass OR c.relpersistence = 't')) THEN 'it is neither an ordinary nor a partitioned table' END,
+      'partitions are foreign tables: ' || string_agg(m.name, ', ') FILTER (WHERE m.level > 0 AND c.relkind = 'f'),
+      (SELECT 'partitions compute columns in another way: ' || string_agg(o.name || '.' || quote_ident(a.attname), ', ')
+        FROM rdma.table_members(tab) o JOIN pg_attribute a ON a.attrelid = o.oid JOIN pg_attribute p ON p.attrelid = tab
+            AND p.attname = a.attname AND NOT p.attisdropped
+          JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
+              JOIN pg_attrdef pd ON pd.adrelid = p.attrelid AND pd.adnum = p.attnum
+        WHERE a.attgenerated <> '' AND NOT a.attisdropped AND pg_get_expr(d.adbin, d.adrelid) <> pg_get_expr(pd.adbin,
+            pd.adrelid)),
+      CASE WHEN bool_or(c.relrowsecurity) THEN 'it has row security' END,
+      (SELECT 'it has triggers: ' || string_agg(quote_ident(tgname), ', ' ORDER BY tgname) FROM pg_trigger
+          WHERE tgrelid = ANY (array_agg(m.oid)) AND tgparentid = 0 AND NOT tgisinternal HAVING count(*) > 0),
+      (SELECT 'it has rules: ' || string_agg(quote_ident(rulename), ', ' ORDER BY rulename) FROM pg_rewrite
+          WHERE ev_class = ANY (array_agg(m.oid)) HAVING count(*) > 0))
+    INTO problems FROM rdma.table_members(tab) m JOIN pg_class c ON c.oid = m.oid;
+  IF problems <> '' THEN
+    RAISE EXCEPTION 'table % cannot be created on another node', tab USING ERRCODE = 'feature_not_supported',
+        DETAIL = format('On its node, %s.', problems),
+      HINT = 'Create it there yourself, without rows.';
+  END IF;
+  FOR part IN
+    SELECT m.*, c.relpersistence, c.relkind, pg_get_expr(c.relpartbound, c.oid) AS bound, ' PARTITION BY ' || CASE
+        WHEN c.relkind = 'p' THEN pg_get_partkeydef(c.oid) END AS key,
+        (SELECT ' WITH (' || string_agg(format('%s = %L', r.prefix || o.option_name, o.option_value), ', ') || ')'
+          FROM unnest(ARRAY['', 'toast.'], ARRAY[c.oid, c.reltoastrelid]) r(prefix, oid)
+              JOIN pg_class s ON s.oid = r.oid, LATERAL pg_options_to_table(s.reloptions) o) AS storage,
+        (SELECT string_agg(format('%I %s%s%s%s', a.attname, format_type(a.atttypid, a.atttypmod),
+            ' COLLATE ' || CASE WHEN a.attcollation <> ty.typcollation THEN quote_ident(cn.nspname) || '.'
+                || quote_ident(co.collname) END,
+            CASE WHEN a.attgenerated <> '' THEN ' GENERATED ALWAYS AS (' || pg_get_expr(d.adbin, d.adrelid)
+                || CASE a.attgenerated WHEN 's' THEN ') STORED' ELSE ') VIRTUAL' END END,
+            CASE WHEN a.attnotnull THEN ' NOT NULL' END), ', ' ORDER BY a.attnum)
+          FROM pg_attribute a JOIN pg_type ty ON ty.oid = a.atttypid LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid
+              AND d.adnum = a.attnum
+            LEFT JOIN pg_collation co ON co.oid = a.attcollation LEFT JOIN pg_namespace cn ON cn.oid = co.collnamespace
+          WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped) AS columns
+      FROM rdma.table_members(tab) m JOIN pg_class c ON c.oid = m.oid ORDER BY m.level, m.name
+  LOOP
+    statements := statements || format('CREATE %sTABLE %s%s%s%s', CASE WHEN part.relpersistence = 'u'
+        THEN 'UNLOGGED ' END, part.name,
+      CASE WHEN part.parent IS NULL THEN ' (' || coalesce(part.columns, '') || ')' ELSE format(' PARTITION OF %s %s',
+          part.parent, part.bound) END, part.key, part.storage);
+  END LOOP;
+  -- each for itself, what it inherits left out
+  RETURN statements
+    || ARRAY(SELECT format('ALTER TABLE %s%s ALTER COLUMN %I SET %s', CASE WHEN c.relkind = 'p' THEN 'ONLY ' END,
+        m.name, a.attname, o.setting)
+      FROM rdma.table_members(tab) m JOIN pg_class c ON c.oid = m.oid JOIN pg_attribute a ON a.attrelid = m.oid
+          JOIN pg_type ty ON ty.oid = a.atttypid,
+        LATERAL (VALUES
+          (CASE WHEN a.attstorage <> ty.typstorage THEN 'STORAGE ' || CASE a.attstorage WHEN 'p' THEN 'PLAIN' WHEN 'e'
+              THEN 'EXTERNAL' WHEN 'm' THEN 'MAIN' ELSE 'EXTENDED' END END),
+          ('COMPRESSION ' || CASE a.attcompression WHEN 'p' THEN 'pglz' WHEN 'l' THEN 'lz4' END),
+          ('STATISTICS ' || CASE WHEN a.attstattarget >= 0 THEN a.attstattarget END),
+          ('(' || (SELECT string_agg(format('%s = %s', option_name, option_value), ', ')
+              FROM pg_options_to_table(a.attoptions) WHERE option_name IN ('n_distinct', 'n_distinct_inherited'))
+              || ')'),
+          (CASE WHEN m.level > 0 AND a.attnotnull AND EXISTS (SELECT FROM pg_attribute p
+              WHERE p.attrelid = m.parent::regclass AND p.attname = a.attname AND NOT p.attnotnull)
+              THEN 'NOT NULL' END)) o(setting)
+      WHERE a.attnum > 0 AND NOT a.attisdropped AND o.setting IS NOT NULL ORDER BY m.level, m.name, a.attnum, o.setting)
+    || ARRAY(SELECT format('ALTER TABLE %s ADD CONSTRAINT %I %s', m.name, conname, pg_get_constraintdef(c.oid))
+        FROM rdma.table_members(tab) m JOIN pg_constraint c ON c.conrelid = m.oid
+      WHERE contype = 'c' AND coninhcount = 0 AND conname <> 'rdma_placement' ORDER BY m.level, m.name, conname)
+    || ARRAY(SELECT format('COMMENT ON TABLE %s IS %L', m.name, description) FROM rdma.table_members(tab) m
+        JOIN pg_description d ON d.objoid = m.oid AND d.classoid = 'pg_class'::regclass AND d.objsubid = 0
+        ORDER BY m.level, m.name);
+END $function$;
+COMMENT ON FUNCTION rdma.table_statements(regclass) IS
+    'internal: the statements that create an empty table like this one with its partitions, without the constraint '
+    'rdma_placement and what rdma.index_statements makes';
+
+CREATE FUNCTION rdma.index_statements(tab regclass)
+RETURNS text[]
+LANGUAGE sql STABLE STRICT PARALLEL SAFE
+SET search_path = pg_catalog, pg_temp
+SET datestyle = ISO SET intervalstyle = postgres SET extra_float_digits = 1 SET bytea_output = hex SET lc_monetary = 'C'
+    SET xmloption = content
+AS $function$
+  SELECT ARRAY(SELECT format('ALTER TABLE %s ADD CONSTRAINT %I %s', m.name, c.conname, pg_get_constraintdef(c.oid))
+      FROM rdma.table_members(tab) m JOIN pg_constraint c ON c.conrelid = m.oid
+      WHERE c.contype IN ('p', 'u', 'x') AND c.conparentid = 0 ORDER BY m.level, m.name, c.contype, c.conname)
+    || ARRAY(SELECT overlay(d.text placing ' ON ' from strpos(d.text, x.ending) for length(' ON ONLY '))
+        FROM rdma.table_members(tab) m JOIN pg_index i ON i.indrelid = m.oid JOIN pg_class c ON c.oid = i.indexrelid,
+        LATERAL pg_get_indexdef(i.indexrelid) d(text), LATERAL (SELECT ' ON ONLY ' || m.name || ' USING ') x(ending)
+      WHERE NOT c.relispartition AND c.relkind = 'I' AND NOT EXISTS (SELECT FROM pg_constraint
+          WHERE conindid = i.indexrelid AND conrelid = m.oid) ORDER BY m.level, m.name, c.relname)
+    || ARRAY(SELECT pg_get_indexdef(i.indexrelid) FROM rdma.table_members(tab) m JOIN pg_index i ON i.indrelid = m.oid
+        JOIN pg_class c ON c.oid = i.indexrelid
+      WHERE NOT c.relispartition AND c.relkind = 'i' AND NOT EXISTS (SELECT FROM pg_constraint
+          WHERE conindid = i.indexrelid AND conrelid = m.oid) ORDER BY m.level, m.name, c.relname)
+    || ARRAY(SELECT format('ALTER INDEX %s ALTER COLUMN %s SET STATISTICS %s', i.indexrelid::regclass, a.attnum,
+        a.attstattarget)
+      FROM rdma.table_members(tab) m JOIN pg_index i ON i.indrelid = m.oid JOIN pg_class c ON c.oid = i.indexrelid
+          JOIN pg_attribute a ON a.attrelid = i.indexrelid
+      WHERE NOT c.relispartition AND a.attstattarget >= 0 ORDER BY m.level, m.name, i.indexrelid::regclass::text,
+          a.attnum)
+    || ARRAY(SELECT format('CREATE STATISTICS %I.%I', n.nspname, e.stxname)
+        || substr(d.text, length(format('CREATE STATISTICS %I.%I', s.nspname, e.stxname)) + 1)
+      FROM rdma.table_members(tab) m JOIN pg_class c ON c.oid = m.oid JOIN pg_namespace n ON n.oid = c.relnamespace
+          JOIN pg_statistic_ext e ON e.stxrelid = m.oid JOIN pg_namespace s ON s.oid = e.stxnamespace,
+          LATERAL pg_get_statisticsobjdef(e.oid) d(text)
+      ORDER BY m.level, m.name, e.stxname)
+$function$;
+COMMENT ON FUNCTION rdma.index_statements(regclass) IS
+    'internal: the statements that give a table what this one and its partitions have of keys, indexes and extended '
+    'statistics';

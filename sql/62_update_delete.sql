@@ -120,7 +120,7 @@ DECLARE cur CURSOR FOR SELECT * FROM t;
 FETCH cur;
 UPDATE t SET b = 'cursor' WHERE CURRENT OF cur;
 ROLLBACK;
-SELECT ctid FROM t WHERE a = 1;
+SELECT ctid = (SELECT ctid FROM mod_remote.t WHERE a = 1) AS same FROM t WHERE a = 1;
 UPDATE t SET b = 'by ctid' WHERE ctid = (SELECT ctid FROM t WHERE a = 1) RETURNING a, b;
 UPDATE l SET b = 'by ctid' WHERE a = 1;
 UPDATE t SET ctid = '(0,1)';

@@ -76,24 +76,24 @@ make_state(int consumers)
 	spec->key_count = lengthof(keys);
 	spec->keys = memcpy(palloc(sizeof(keys)), keys, sizeof(keys));
 	state->spec = spec;
-	state->consumers = consumers;
+	state->routing.consumers = consumers;
 	state->member = palloc0(sizeof(ExchangeMember));
 	state->member->desc = desc;
 	state->member->keys_wanted = spec->key_count;
 	state->css.ss.ps.state = palloc0(sizeof(EState));
-	state->rows = palloc0(sizeof(RfRows));
-	state->hashes = palloc0(ROWS * sizeof(uint64));
-	state->places = palloc0(ROWS * sizeof(uint16));
+	state->routing.rows = palloc0(sizeof(RfRows));
+	state->routing.hashes = palloc0(ROWS * sizeof(uint64));
+	state->routing.places = palloc0(ROWS * sizeof(uint16));
 	return state;
 }
 
 static void
 set_rows(ExchangeState *state, const uint64 *hashes, int count)
 {
-	state->rows->count = count;
-	memcpy(state->hashes, hashes, count * sizeof(uint64));
+	state->routing.rows->count = count;
+	memcpy(state->routing.hashes, hashes, count * sizeof(uint64));
 	for (int i = 0; i < count; i++)
-		state->places[i] = hashes[i] % (state->consumers + 1);
+		state->routing.places[i] = hashes[i] % (state->routing.consumers + 1);
 }
 
 /* Rows that pass keep their place, the others have that which does not exist. */
@@ -104,16 +104,16 @@ drop(ExchangeState *state, const uint64 *hashes, int count)
 	rf_filter_drop(state);
 	for (int i = 0; i < count; i++)
 	{
-		require(state->places[i] == hashes[i] % (state->consumers + 1) || state->places[i] == state->consumers + 1);
+		require(state->routing.places[i] == hashes[i] % (state->routing.consumers + 1) || state->routing.places[i] == state->routing.consumers + 1);
 		/* what goes to all passes */
-		require(hashes[i] % (state->consumers + 1) != state->consumers || state->places[i] == state->consumers);
+		require(hashes[i] % (state->routing.consumers + 1) != state->routing.consumers || state->routing.places[i] == state->routing.consumers);
 	}
 }
 
 static void
 compare_with_worker(ExchangeState *state, const uint64 *hashes, int count)
 {
-	ExchangeState *worker = make_state(state->consumers);
+	ExchangeState *worker = make_state(state->routing.consumers);
 	Size		size = rf_filter_shared_size(state);
 	uint64	   *space = palloc(size);
 
@@ -121,7 +121,7 @@ compare_with_worker(ExchangeState *state, const uint64 *hashes, int count)
 	rf_filter_attach(worker, space);
 	drop(state, hashes, count);
 	drop(worker, hashes, count);
-	require(memcmp(state->places, worker->places, count * sizeof(uint16)) == 0);
+	require(memcmp(state->routing.places, worker->routing.places, count * sizeof(uint16)) == 0);
 }
 
 static void
@@ -136,24 +136,24 @@ check_own(const uint64 *hashes, int count, int consumers)
 	set->members[0].state = from;
 	set->count = 1;
 	from->set = set;
-	from->in_ended = true;
-	from->production = PRODUCTION_OVER;
+	from->in.ended = true;
+	from->sending.production = PRODUCTION_OVER;
 	begin_filters(from);
 	begin_keys(from, NULL);
 	set_rows(from, hashes, count);
 	/* all of them are the first node's */
-	memset(from->places, 0, count * sizeof(uint16));
+	memset(from->routing.places, 0, count * sizeof(uint16));
 	rf_filter_add_own(from);
 	message = rf_filter_message(from, &length);
 	begin_filters(to);
 	require(message != NULL && rf_filter_receive(to, consumers - 1, memcpy(palloc(length), message, length), length));
-	to->rows->count = count;
-	memcpy(to->hashes, hashes, count * sizeof(uint64));
+	to->routing.rows->count = count;
+	memcpy(to->routing.hashes, hashes, count * sizeof(uint64));
 	for (int i = 0; i < count; i++)
-		to->places[i] = consumers - 1;
+		to->routing.places[i] = consumers - 1;
 	rf_filter_drop(to);
 	for (int i = 0; i < count; i++)
-		require(to->places[i] == consumers - 1);
+		require(to->routing.places[i] == consumers - 1);
 }
 
 int

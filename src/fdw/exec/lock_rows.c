@@ -150,7 +150,7 @@ take_row(RowLocks *locks, PGresult *result, ExecRowMark *erm, TupleTableSlot *sl
 	if (PQntuples(result) == 0)
 		return false;
 	if (PQntuples(result) > 1)
-		rf_modify_ambiguous(erm->relation, PQntuples(result));
+		rf_modify_ambiguous(erm->relation, PQntuples(result), InvalidOid);
 	rf_read_result(locks->reader, result, 0, slot);
 	slot->tts_tableOid = erm->relid;
 	ExecMaterializeSlot(slot);

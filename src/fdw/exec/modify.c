@@ -275,10 +275,18 @@ find_place(ModifyState *state, List *tlist)
 		if (i < 2)
 			strlcpy(name, i == 0 ? "ctid" : RF_TABLE_JUNK_NAME, sizeof(name));
 		else
-			rf_key_junk_name(RelationGetRelid(state->rel), i - 2, name);
+			rf_key_junk_name(RelationGetRelid(state->rel), list_nth_int(state->key, i - 2),
+							 name);
 		state->place_attnos[i] = ExecFindJunkAttributeInTlist(tlist, name);
 		if (!AttributeNumberIsValid(state->place_attnos[i]))
-			elog(ERROR, "could not find junk column %s", name);
+			ereport(ERROR,
+					(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+					 errmsg("the statistics of foreign table \"%s\" changed while a statement was "
+							"planned",
+							RelationGetRelationName(state->rel)),
+					 errdetail("Its rows are told by other columns now: column %s is missing.",
+							   name),
+					 errhint("Try the statement again.")));
 	}
 }
 
@@ -600,13 +608,7 @@ write_everywhere(ModifyState *state, TupleTableSlot *slot)
 					 errhint("Try the transaction again. rdma.check_distribution() tells whether "
 							 "the copies differ.")));
 		if (rows > 1)
-			ereport(ERROR,
-					(errcode(ERRCODE_CARDINALITY_VIOLATION),
-					 errmsg("a row of foreign table \"%s\" cannot be told from others",
-							RelationGetRelationName(state->rel)),
-					 errdetail("%d rows of server \"%s\" are like it.", rows,
-							   GetForeignServer(target->user->serverid)->servername),
-					 errhint("Give the table a primary key on its nodes, and ANALYZE it.")));
+			rf_modify_ambiguous(state->rel, rows, target->user->serverid);
 	}
 	return slot;
 }
@@ -629,7 +631,7 @@ write_row(ResultRelInfo *result_rel, TupleTableSlot *slot, TupleTableSlot *plan_
 		return slot;
 	rows = rf_modify_execute(state, target, slot);
 	if (rows > 1)
-		rf_modify_ambiguous(state->rel, rows);
+		rf_modify_ambiguous(state->rel, rows, InvalidOid);
 	return rows > 0 ? slot : NULL;
 }
 

@@ -233,7 +233,7 @@ delete_moving(ModifyState *state)
 										   moves->kept->tts_values + MOVE_PLACE,
 										   moves->kept->tts_isnull + MOVE_PLACE));
 			if (rows > 1)
-				rf_modify_ambiguous(moves->rel, rows);
+				rf_modify_ambiguous(moves->rel, rows, InvalidOid);
 			if (rows == 0)
 				continue;
 		}
@@ -301,7 +301,7 @@ rf_row_moves_finish(ModifyState *state, uint64 *rows)
 			rf_modify_take_values(state, moves->row, state->place_count);
 			here = rf_modify_execute(state, rf_modify_target(state, from), NULL);
 			if (here > 1)
-				rf_modify_ambiguous(moves->rel, here);
+				rf_modify_ambiguous(moves->rel, here, InvalidOid);
 		}
 		written += here;
 	}

@@ -111,7 +111,7 @@ extern int	rf_modify_execute(ModifyState *state, ModifyTarget *target, TupleTabl
 extern void rf_modify_lock_first(Relation rel, RfCommand *command, bool delete);
 
 /* Raises an error: rows of the table cannot be told from each other by tableoid and ctid. */
-extern void rf_modify_ambiguous(Relation rel, int rows) __attribute__((noreturn));
+extern void rf_modify_ambiguous(Relation rel, int rows, Oid copy) __attribute__((noreturn));
 
 /*
  * Rows of which an UPDATE assigns the distribution key. rf_row_moves_create: the statements are

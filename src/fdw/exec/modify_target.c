@@ -196,14 +196,19 @@ rf_modify_execute(ModifyState *state, ModifyTarget *target, TupleTableSlot *slot
  * table there that itself stands for several tables. The statement has written other rows as well.
  */
 void
-rf_modify_ambiguous(Relation rel, int rows)
+rf_modify_ambiguous(Relation rel, int rows, Oid copy)
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_CARDINALITY_VIOLATION),
 			 errmsg("a row of foreign table \"%s\" cannot be told from others",
 					RelationGetRelationName(rel)),
+			 OidIsValid(copy) ?
+			 errdetail("%d rows of server \"%s\" are like it.", rows,
+					   GetForeignServer(copy)->servername) :
 			 errdetail("It is in a foreign table of the data node, and %d rows of that are at the "
 					   "same place (ctid).",
 					   rows),
+			 OidIsValid(copy) ?
+			 errhint("Give the table a primary key on its nodes, and ANALYZE it.") :
 			 errhint("Write a statement whose conditions the data node can evaluate.")));
 }

@@ -121,16 +121,16 @@ rdmaAddForeignUpdateTargets(PlannerInfo *root, Index rtindex, RangeTblEntry *tar
 		char		name[NAMEDATALEN];
 
 		/* the name is kept */
-		rf_key_junk_name(RelationGetRelid(target_relation), foreach_current_index(lc), name);
+		rf_key_junk_name(RelationGetRelid(target_relation), att->attnum, name);
 		var = makeVar(rtindex, att->attnum, att->atttypid, att->atttypmod, att->attcollation, 0);
 		add_row_identity_var(root, var, rtindex, pstrdup(name));
 	}
 }
 
 void
-rf_key_junk_name(Oid relid, int key, char *name)
+rf_key_junk_name(Oid relid, AttrNumber attno, char *name)
 {
-	snprintf(name, NAMEDATALEN, "rdma_key_%u_%d", relid, key + 1);
+	snprintf(name, NAMEDATALEN, "rdma_key_%u_%d", relid, attno);
 }
 
 /* ERROR if the table's server has nodes and single rows of it cannot be written. */

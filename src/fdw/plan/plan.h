@@ -415,8 +415,8 @@ typedef struct RfRowWrite
 	List	   *returning;
 	List	   *target_attrs;	/* written columns; not for DELETE */
 	List	   *key;			/* columns that name a row beside its place; not for INSERT */
-	bool		copy;			/* it has another place here: one that is not the first of a
-								 * replicated table's copies */
+	bool		copy;			/* the statement is for a copy of a replicated table's row on
+								 * another node than the first, where its ctid is another one */
 } RfRowWrite;
 
 /* The remote INSERT; *retrieved_attrs: the columns of its RETURNING, in order. */
@@ -435,10 +435,11 @@ extern bool rf_writes_partition_key(Relation rel, List *target_attrs);
 #define RF_TABLE_JUNK_NAME	"rdma_table"
 
 /*
- * Name of the junk column that holds a distribution key of a row to be written. One statement may
- * write tables with keys of different types.
+ * Name of the junk column that holds a key column of a row to be written. One statement may write
+ * tables with keys of different types; and the key of a replicated table may be another one a
+ * moment later, when ANALYZE has ended.
  */
-extern void rf_key_junk_name(Oid relid, int key, char *name);
+extern void rf_key_junk_name(Oid relid, AttrNumber attno, char *name);
 
 /*
  * Returns true if the UPDATE of the relation assigns a column of the key by which its rows are
@@ -487,8 +488,8 @@ extern bool rf_has_single_node(RfFragment *fragment);
 extern bool rf_add_choice(RfChoices *choices, RfRelInfo *info);
 
 /*
- * Placed so, it would not be added if it cost as much as that. Statements that cost more than
- * `least` need not be looked at.
+ * A statement whose rows lie as this fragment's is not added by rf_add_choice() if it costs as much
+ * as this. Statements that cost more than `least` are not looked at.
  */
 extern Cost rf_dearer_choice(RfChoices *choices, RfFragment *fragment, Cost least);
 

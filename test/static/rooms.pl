@@ -151,6 +151,24 @@ for my $file (@files)
 	complain("$file names $_: only src/hooks.c sets hooks of PostgreSQL") for sort keys %named;
 }
 
+# ---------- nodes of plans ----------
+# Without a row in its table a field of such a node is lost on the way to a worker, and shared by copies.
+{
+	my (%rows, %seen);
+	my $text = text_of(grep { !$seen{$_}++ } @files, glob 'include/*/*.h src/*.h src/*/*.h src/*/*/*.h');
+	push @{ $rows{$1} }, $2 while $text =~ /\bRF_FIELD\((\w+),\s*(\w+)/g;
+	push @{ $rows{$1} }, 'fetch' while $text =~ /\bFETCH_FIELDS\((Rf\w+)\)/g;
+	my $nodes = 0;
+	while ($text =~ /\btypedef struct (\w+)\s*\{\s*ExtensibleNode\s+node;(.*?)\}\s*\1;/gs)
+	{
+		my ($type, $body) = ($1, $2);
+		my %row = map { $_ => 1 } @{ $rows{$type} // [] };
+		$nodes++;
+		$row{$_} or complain("$type.$_ has no RF_FIELD: it is neither copied nor sent to workers") for $body =~ /(\w+)\s*;/g;
+	}
+	$nodes or complain('no node of plans was found');
+}
+
 # ---------- circles of files ----------
 my %piece;
 for my $group (@together)

@@ -3,17 +3,18 @@
  * 	Joins that look rows up by keys: a foreign table joined with rows that are anywhere but on its
  * 	server. A join by data nodes is as good as a table, if they need not move rows for it.
  *
- * The join is a nested loop of core's. Its outer side comes from any path: a local table, VALUES, a
- * function, a CTE, another server. Its inner side is a Batched Lookup above a scan of the foreign
- * table with one condition more ("key = ANY ($1)"), and finished plans get a Lookahead above the
- * outer side (lookahead_plan.c), which reads rows in advance so that the data node is asked for
- * the rows with many keys at once. So of a big table only rows with partners cross. Of several
- * equalities the cheapest is sent, and the loop checks the rest.
+ * 	The join is a nested loop of core's. Its outer side comes from any path: a local table, VALUES,
+ * 	a function, a CTE, another server. Its inner side is a Batched Lookup above a scan of the
+ * 	foreign table with one condition more ("key = ANY ($1)"). In the finished plan a Lookahead
+ * 	stands above the outer side (lookahead_plan.c): it reads rows in advance, so that the data node
+ * 	is asked for the rows with many keys at once, and only rows with partners cross. Of several
+ * 	equalities the cheapest is sent, and the loop checks the rest.
  *
- * Core does not make such paths, as it prices a lookup for each row of the outer side: here the
- * price is of a round trip for thousands of keys.
+ * 	Core does not make such paths, as it prices a lookup for each row of the outer side. Here the
+ * 	price is one round trip for thousands of keys.
  *
- * Not made: joins that data nodes can do, and joins that keep rows of the table without partners.
+ * 	There is no such path for joins that data nodes can do, and for joins that keep rows of the
+ * 	table without partners.
  */
 #include "postgres.h"
 
@@ -66,8 +67,8 @@ typedef struct KeyJoin
 	double		rows;			/* that cross */
 	Cost		row_cost;
 	Cost		cost;			/* of all batches of keys */
-	double		key_rows;		/* a key costs as much as so many rows that cross */
-	double		most_rows;		/* reading all rows costs less than that many */
+	double		key_rows;		/* the cost of sending a key, in rows that cross */
+	double		most_rows;		/* the cost of reading all rows, in rows that cross */
 } KeyJoin;
 
 static Plan *plan_lookup(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist,
@@ -299,6 +300,7 @@ static Path *
 lookup_path(KeyJoin *join)
 {
 	CustomPath *path = makeNode(CustomPath);
+	RfLookupPlan *ours = rf_make_plan_node(RfLookupPlan);
 	List	   *private = lappend(rf_path_private(join->info, 0), join->condition);
 	Cost		startup_cost = join->info->opts.fdw_startup_cost;
 	ForeignPath *scan = IS_SIMPLE_REL(join->table) ?
@@ -318,14 +320,12 @@ lookup_path(KeyJoin *join)
 	path->path.total_cost = scan->path.total_cost;
 	path->methods = &lookup_methods;
 	path->custom_paths = list_make1(scan);
-	path->custom_private = list_make3(list_make3(join->driver_key, join->rinfo->clause,
-												 join->table_key),
-									  list_make2_oid(join->opno,
-													 castNode(OpExpr,
-															  join->rinfo->clause)->inputcollid),
-									  list_make3(makeFloat(psprintf("%.4f", join->key_rows)),
-												 makeFloat(psprintf("%.1f", join->most_rows)),
-												 makeBoolean(wants_first_rows(join->root))));
+	ours->operator = list_make2_oid(join->opno,
+									castNode(OpExpr, join->rinfo->clause)->inputcollid);
+	ours->key_rows = join->key_rows;
+	ours->most = join->most_rows;
+	ours->first_rows = wants_first_rows(join->root);
+	path->custom_private = list_make4(ours, join->driver_key, join->rinfo->clause, join->table_key);
 	return &path->path;
 }
 
@@ -511,17 +511,11 @@ plan_lookup(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist, L
 {
 	Plan	   *scan = linitial(custom_plans);
 	CustomScan *result = node_above(scan, tlist, RF_LOOKUP_NAME);
-	RfLookupPlan *ours = rf_make_plan_node(RfLookupPlan);
-	List	   *exprs = linitial(path->custom_private);
-	List	   *numbers = lthird(path->custom_private);
+	RfLookupPlan *ours = copyObject(linitial(path->custom_private));
 
-	result->custom_exprs = list_make2(linitial(exprs), lsecond(exprs));
+	result->custom_exprs = list_make2(lsecond(path->custom_private), lthird(path->custom_private));
 	ours->columns = list_length(scan->targetlist);
-	ours->operator = lsecond(path->custom_private);
-	ours->column = place_in(lthird(exprs), scan->targetlist);
-	ours->key_rows = floatVal(linitial(numbers));
-	ours->most = floatVal(lsecond(numbers));
-	ours->first_rows = boolVal(lthird(numbers));
+	ours->column = place_in(lfourth(path->custom_private), scan->targetlist);
 	result->custom_private = list_make1(ours);
 	rf_batch_statements++;
 	return &result->scan.plan;

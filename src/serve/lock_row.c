@@ -117,14 +117,13 @@ rf_row_locker_end(RfRowLocker *locker)
 	}
 }
 
-/* A coordinator has told a node to write a row that is on another one. */
-static void
-pg_attribute_noreturn()
+/* A coordinator has told this node to lock or write a row that is on another node. */
+__attribute__((noreturn)) static void
 refuse_misplaced(const char *detail)
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_DATA_CORRUPTED),
-			 errmsg("a row to be written is not on the node that its distribution key says"),
+			 errmsg("a row is not on the node that its distribution key says"),
 			 errdetail_internal("%s", detail),
 			 errhint("On the coordinator, rdma.check_distribution() finds the tables with such "
 					 "rows.")));
@@ -147,8 +146,8 @@ open_member(Oid relid, Oid member, List **inheritors)
 }
 
 /*
- * The table among those that the locker has opened, opened now if it is not. It must be the
- * locker's own table or inherit from it.
+ * Finds the table with this OID among the tables that the locker has opened, or opens it. It must
+ * be the locker's own table, or inherit from that.
  */
 static Member *
 find_member(RfRowLocker *locker, Oid table)

@@ -100,13 +100,18 @@ set_rows(ExchangeState *state, const uint64 *hashes, int count)
 static void
 drop(ExchangeState *state, const uint64 *hashes, int count)
 {
+	int			consumers = state->routing.consumers;
+
 	set_rows(state, hashes, count);
 	rf_filter_drop(state);
 	for (int i = 0; i < count; i++)
 	{
-		require(state->routing.places[i] == hashes[i] % (state->routing.consumers + 1) || state->routing.places[i] == state->routing.consumers + 1);
-		/* what goes to all passes */
-		require(hashes[i] % (state->routing.consumers + 1) != state->routing.consumers || state->routing.places[i] == state->routing.consumers);
+		int			wanted = hashes[i] % (consumers + 1);
+		int			place = state->routing.places[i];
+
+		require(place == wanted || place == consumers + 1);
+		/* rows for all consumers pass */
+		require(wanted != consumers || place == consumers);
 	}
 }
 

@@ -16,9 +16,9 @@ typedef struct RfPlannedExchange
 	bool		replicate;		/* each consumer gets all rows; else each row goes to one of them */
 	double		rows;			/* expected to move */
 	char	   *description;	/* in EXPLAIN */
-	List	   *producers;		/* IntList: members, places among those that run the statement,
-								 * that */
-	List	   *consumers;		/* run its query; and that receive its rows */
+	/* IntLists of members: the place of a node among the nodes that run the statement */
+	List	   *producers;		/* these members run the query of the exchange */
+	List	   *consumers;		/* these members receive its rows */
 } RfPlannedExchange;
 
 #endif

@@ -96,8 +96,8 @@ extern void rf_append_statement(StringInfo buf, BuildContext *cxt, RfRelInfo *in
 								List *conditions, List *pathkeys, bool limit);
 
 /*
- * The columns of a relation's statement, as expressions; fills retrieved_attrs (RfScanPlan.attrs), in
- * the same order.
+ * The columns of a relation's statement, as expressions; fills retrieved_attrs (RfScanPlan.attrs),
+ * in the same order.
  */
 extern List *rf_statement_columns(PlannerInfo *root, RelOptInfo *rel, List **retrieved_attrs);
 

@@ -123,8 +123,8 @@ typedef struct Keys
 	FmgrInfo	equal;			/* a column and a key */
 	Oid			collation;
 	int			column;			/* in the scan's rows */
-	double		key_rows;		/* a key counts as so many rows, */
-	double		most;			/* and after this many rows all are read */
+	double		key_rows;		/* the cost of sending a key, in rows */
+	double		most;			/* when so many rows were spent, all rows are read */
 	bool		first_rows;		/* begin with few keys */
 
 	/* since the Lookahead started: */
@@ -160,8 +160,8 @@ struct RfLookup
 	Known	  **expected;
 	int			expected_count;
 	int			expected_space;
-	Known	  **order;			/* as the Lookahead has told them, also those that were known:
-								 * which are asked for in this order */
+	Known	  **order;			/* all values that the Lookahead has told, in its order, in which
+								 * the plan above asks for them */
 	int			order_count;
 	int			order_space;
 	int			order_next;

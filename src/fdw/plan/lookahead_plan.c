@@ -667,8 +667,8 @@ lookups_of_loop(Changes *changes, NestLoop *loop, const Bitmapset *params)
 }
 
 /*
- * Puts a Lookahead above the outer side, or tells the one that the planner has put there the
- * parameters and lookups that are its own.
+ * Puts a Lookahead above the outer side, with the parameters and lookups of the loop. Where
+ * lookup_paths.c has put a Lookahead there, it gets these.
  */
 static void
 look_ahead_of_loop(Changes *changes, NestLoop *loop)

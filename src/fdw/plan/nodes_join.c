@@ -82,7 +82,7 @@ typedef struct JoinContext
 	int			key_count;
 	JoinKeys   *keys;			/* all of them, and each */
 	bool		possible;		/* there are ways */
-	List	   *ways;			/* those that are worth a look, found so far */
+	List	   *ways;			/* the ways found so far that may be cheap enough */
 } JoinContext;
 
 static bool
@@ -158,11 +158,11 @@ add_way(JoinContext *cxt, RfStrategy strategy, RfRelInfo *outer, RfRelInfo *inne
 }
 
 /*
- * Returns false if the join where this fragment's rows are, or NULL: where these keys move the
- * outer side's, is no better than a statement that was found before, as it costs too much at the
- * least. A pair of relations has hundreds of ways, of which most are left out by this, before
- * their moves are made. *dearer: what it has to cost for that. Of ways that settings ask for all
- * are made.
+ * Returns false if even the lower bound of a join's cost is above that of a statement found before
+ * whose rows lie as well. The join is done where the rows of `place` are; place NULL: where the
+ * equalities' keys move the outer side's rows. A pair of relations has hundreds of ways to be
+ * joined, and this leaves most of them out before their moves are made. *dearer: the cost of that
+ * statement, found at the first call for a place. All ways are made where a setting asks for some.
  */
 static bool
 is_worth(JoinContext *cxt, const RfFragment *place, List *equalities, const RfLeast *outer,

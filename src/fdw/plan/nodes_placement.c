@@ -476,8 +476,9 @@ rf_add_choice(RfChoices *choices, RfRelInfo *info)
 }
 
 /*
- * The cost of the cheapest statement that serves as well; or of the dearest, if there are as many
- * as are kept.
+ * The cost of the cheapest statement whose rows lie as well as this fragment's, among the
+ * statements that cost at most `least`. Where as many statements are kept as can be, it is at most
+ * the cost of the dearest, which would have to go.
  */
 Cost
 rf_dearer_choice(RfChoices *choices, RfFragment *fragment, Cost least)

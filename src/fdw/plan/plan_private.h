@@ -217,8 +217,8 @@ typedef struct RfLookupPlan
 	 */
 	List	   *operator;		/* OidList: column = key, and the collation; NIL: not by keys */
 	int			column;			/* its place in the scan's rows, from 0 */
-	double		key_rows;		/* a key counts as so many rows, */
-	double		most;			/* and after this many rows all are read */
+	double		key_rows;		/* the cost of sending a key, in rows */
+	double		most;			/* when so many rows were spent, all rows are read */
 	bool		first_rows;		/* begin with few keys */
 } RfLookupPlan;
 

@@ -94,6 +94,36 @@ send_end(RfSession *session, const char *sql)
 	rf_session_flush(session);
 }
 
+bool
+rf_session_must_commit(RfSession *session)
+{
+	return session->wrote || IsolationIsSerializable();
+}
+
+/*
+ * Waits until the transaction of a session has ended. One that only read may end in any way, also
+ * with its connection: its node has until the deadline to say so.
+ */
+static void
+await_end(RfSession *session, TimestampTz deadline)
+{
+	while (!rf_session_must_commit(session) && PQisBusy(session->conn))
+	{
+		long		left = TimestampDifferenceMilliseconds(GetCurrentTimestamp(), deadline);
+		int			got = 0;
+
+		if (left > 0)
+			got = rf_session_wait(session, WL_SOCKET_READABLE, left);
+		if (left <= 0 || ((got & WL_SOCKET_READABLE) && !PQconsumeInput(session->conn)))
+		{
+			session->broken = true;
+			session->depth = 0;
+			return;
+		}
+	}
+	rf_commit_await_end(session, COMMIT_SQL, 0, true);
+}
+
 /*
  * Ends the transactions of sessions that wrote, or of sessions that did not, sending to every
  * server before waiting for any (sessions whose option parallel_commit is off are waited for at
@@ -102,6 +132,7 @@ send_end(RfSession *session, const char *sql)
 static void
 commit_sessions(bool wrote)
 {
+	TimestampTz deadline = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), RF_CANCEL_TIMEOUT_MS);
 	RfSession  *session;
 
 	for (session = rf_session_iterate(true); session; session = rf_session_iterate(false))
@@ -110,12 +141,12 @@ commit_sessions(bool wrote)
 			continue;
 		send_end(session, COMMIT_SQL);
 		if (!session->parallel_commit)
-			rf_commit_await_end(session, COMMIT_SQL, 0, true);
+			await_end(session, deadline);
 	}
 	for (session = rf_session_iterate(true); session; session = rf_session_iterate(false))
 	{
 		if (session->depth > 0 && session->wrote == wrote)
-			rf_commit_await_end(session, COMMIT_SQL, 0, true);
+			await_end(session, deadline);
 	}
 }
 

@@ -317,6 +317,13 @@ extern RfSession *rf_session_try(UserMapping *user);
  */
 extern void rf_session_abort_transaction(RfSession *session);
 
+/*
+ * Returns true if the remote transaction must commit, too, at the local commit (commit.c). A
+ * transaction that only read may end in any way, unless it is serializable: then its rows are valid
+ * only once it has committed.
+ */
+extern bool rf_session_must_commit(RfSession *session);
+
 /* Those with a remote transaction. */
 extern List *rf_session_list_open(void);
 

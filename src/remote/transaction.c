@@ -192,40 +192,38 @@ rf_session_abort_transaction(RfSession *session)
 }
 
 /*
- * Returns true if the remote transaction must commit, too, at the local commit. A transaction that
- * only read may end in any way, unless it is serializable: then its rows are valid only once it has
- * committed.
- */
-static bool
-must_commit(RfSession *session)
-{
-	return session->wrote || IsolationIsSerializable();
-}
-
-/*
  * A scan that was told to stop may still be looking for a next row. A cancel voids the remote
  * transaction, so it is sent only where nothing is lost with that; else we wait, interruptibly.
+ * statement_timeout does not run any more, so a node that does not even answer the cancel loses its
+ * session here, and nothing else: all rows that the transaction wanted have come.
  */
 static void
 end_scan(RfSession *session)
 {
 	TimestampTz deadline = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), RF_STOP_PATIENCE_MS);
+	bool		cancelled = false;
 
 	while (session->running && !rf_stream_collect(session->running))
 	{
 		long		left = -1;
 		int			got;
 
-		if (!must_commit(session))
+		if (!rf_session_must_commit(session))
 		{
 			left = TimestampDifferenceMilliseconds(GetCurrentTimestamp(), deadline);
-			if (left <= 0)
+			if (left <= 0 && !cancelled)
 			{
 				(void) rf_session_cancel(session, RF_CANCEL_TIMEOUT_MS);
-				if (session->broken)
-					rf_session_lost(session);
-				left = RF_ABORT_TIMEOUT_MS;
+				cancelled = true;
+				left = RF_CANCEL_TIMEOUT_MS;
 				deadline = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), left);
+			}
+			else if (left <= 0)
+				session->broken = true;
+			if (session->broken)
+			{
+				session->depth = 0;
+				return;
 			}
 		}
 		got = rf_session_wait(session, WL_SOCKET_READABLE, left);
@@ -261,6 +259,8 @@ commit_all(void)
 			rf_session_lost(session);
 		rf_serializable_commit(session);
 		end_scan(session);
+		if (session->depth == 0)
+			continue;
 		if (session->load)
 			rf_load_interrupt(session->load);
 		if (session->unsure)
@@ -268,7 +268,7 @@ commit_all(void)
 		/* aborted by a scan that failed unread, or was cancelled */
 		if (session->failed || PQtransactionStatus(session->conn) == PQTRANS_INERROR)
 		{
-			if (must_commit(session))
+			if (rf_session_must_commit(session))
 				raise_void(session);
 			rf_session_abort_transaction(session);
 		}

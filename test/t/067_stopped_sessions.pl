@@ -30,6 +30,7 @@ foreach my $node ($n1, $n2)
 	$node->safe_psql('postgres', q{
 		CREATE TABLE t AS SELECT g AS a FROM generate_series(1, 1000) g;
 		CREATE VIEW quiet AS SELECT 1 AS a FROM pg_sleep(3600);
+		CREATE VIEW long AS SELECT x.a FROM t x, t y, t z;
 	});
 }
 $coord->safe_psql('postgres', "CREATE SCHEMA $_; IMPORT FOREIGN SCHEMA public FROM SERVER $_ INTO $_") foreach ('n1', 'n2');
@@ -141,6 +142,21 @@ $proxy->tell('engine', 'pass');
 ok(rdma_outcome($waiter), 'the session goes on');
 is($waiter->{out}, "$right\n", 'with another token') or diag($waiter->{err});
 rdma_healthy($coord, $check, $right, 'after all');
+# ---- a data node's session stands still when the transaction ends, for which PostgreSQL has no time-out; it hears no
+# cancel request either. What only read needs no answer any more.
+foreach my $read ('DECLARE c CURSOR FOR SELECT * FROM n1.long; FETCH 5 FROM c', $check)
+{
+	my $reader = $coord->background_psql('postgres', timeout => 400);
+
+	$reader->query("BEGIN; $read");
+	my $pid = $n1->safe_psql('postgres', "SELECT pid FROM pg_stat_activity WHERE application_name = 'rdma_fdw' AND xact_start IS NOT NULL");
+	like($pid, qr/^\d+$/, 'one session of the data node is in a transaction');
+	kill 'STOP', $pid;
+	$reader->query('COMMIT');
+	is(scalar $reader->query($check), $right, "the transaction ends, and the next one is right: $read");
+	kill 'CONT', $pid;
+	$reader->quit;
+}
 $proxy->end;
 $_->stop foreach ($coord, $n1, $n2);
 done_testing();

@@ -122,4 +122,10 @@ SELECT destinations, capacity, same_shapes('SELECT * FROM ba.shapes', keys, dest
   same_shapes('SELECT i, skewed, s, w || left(w, 0), f, u, p || left(p, 0), since, empty FROM ba.shapes', keys, destinations, capacity) AS made, same_shapes('SELECT * FROM ba.shapes WHERE f > 0 OR f IS NULL', keys, destinations, capacity) AS filtered
   FROM unnest(ARRAY[2, 8, 64, 256]) AS destinations, unnest(ARRAY[400, 8192, 262080]) AS capacity, LATERAL (VALUES (ARRAY[2]), (ARRAY[4, 3])) AS k(keys) ORDER BY 1, 2, keys;
 SELECT destinations, same_shapes('SELECT * FROM ba.shapes WHERE false', ARRAY[1], destinations, 8192) AS none, same_shapes('SELECT * FROM ba.shapes WHERE i = 7', ARRAY[1], destinations, 8192) AS one FROM unnest(ARRAY[1, 64]) AS destinations;
+-- The store: read while it is filled, in memory and beyond work_mem, once, by several cursors and again, before and after it is complete.
+CREATE FUNCTION batch_store(kind text, puts int, largest int, seed int) RETURNS text AS '$libdir/batch_test' LANGUAGE C STRICT;
+SET work_mem = '64kB';
+SELECT kind, largest, batch_store(kind, 500, largest, seed) AS read, count(*) FROM unnest(ARRAY['once', 'kept', 'shared']) AS kind, unnest(ARRAY[20, 100000]) AS largest,
+  generate_series(1, 5) AS seed GROUP BY 1, 2, 3 ORDER BY 1, 2, 3;
+RESET work_mem;
 DROP SCHEMA ba CASCADE;

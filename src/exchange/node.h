@@ -9,7 +9,6 @@
  * node_filter.c  which keys have partners, and dropping rows without
  * node_out.c    one exchange's rows: out of its query, to the nodes they belong to
  * node_move.c   and in from other nodes, and while they wait for the reader
- * node_batches.c  batches in shared memory, for several processes and readers
  * node_collect.c  one exchange's rows as such batches
  * node_drive.c  which exchanges go on while one waits, and the end of the statement
  * node_share.c  the processes of a Gather, or several plan nodes, read them
@@ -18,8 +17,8 @@
  * node_probe.c  its rows in the order of an index that they are looked up in
  * node_plan.c   the custom scan in the place of rdma.exchange()
  *
- * All of it belongs to one backend, but for the structures that node_batches.c and node_outbox.c
- * share with parallel workers.
+ * All of it belongs to one backend, but for the structures that node_outbox.c shares with parallel
+ * workers, and a shared store of batches (batches.h).
  */
 #ifndef RF_EXCHANGE_NODE_H
 #define RF_EXCHANGE_NODE_H
@@ -38,6 +37,7 @@
 #include "utils/tuplestore.h"
 
 #include "rdma_fdw/batch.h"
+#include "rdma_fdw/batches.h"
 #include "rdma_fdw/exchange.h"
 #include "rdma_fdw/group.h"
 #include "rdma_fdw/plan_node.h"
@@ -105,8 +105,6 @@ rf_exchange_plan_of(const Plan *plan)
 /* ---------- the set ---------- */
 
 typedef struct ExchangeState ExchangeState;
-typedef struct ExchangeBatches ExchangeBatches;
-typedef struct ExchangeCursor ExchangeCursor;
 typedef struct ExchangeKeys ExchangeKeys;
 typedef struct ExchangeFilters ExchangeFilters;
 typedef struct ExchangeOutbox ExchangeOutbox;
@@ -313,8 +311,8 @@ typedef struct ExchangeStore
 /* Rows that several processes, or plan nodes, take (node_share.c, node_collect.c) */
 typedef struct ExchangeSharing
 {
-	ExchangeBatches *batches;	/* NULL: this process reads alone, as it comes */
-	ExchangeCursor *cursor;		/* of the processes that read them here; NULL before the first */
+	RfBatches  *batches;		/* NULL: this process reads alone, as it comes */
+	RfBatchCursor *cursor;		/* of the processes that read them here; NULL before the first */
 	ExchangeState *source;		/* the plan node whose exchange and batches these are; NULL: this
 								 * one */
 	RfDecoder  *decoder;		/* of the batch that this process took; arriving batches have their
@@ -562,66 +560,6 @@ rf_exchange_all_read(const ExchangeState *state)
 {
 	return rf_exchange_has_arrived(state) && state->store.waiting == 0;
 }
-
-/* node_batches.c */
-
-/* A worker's description of batches and of a cursor. */
-typedef struct ExchangeBatchesShare
-{
-	dsm_handle	segment;
-	dsa_pointer cursor;
-} ExchangeBatchesShare;
-
-/*
- * Handles live in the memory context; shared memory and files belong to the resource owner. ERROR
- * when there is no more of either.
- */
-extern ExchangeBatches *rf_batches_create(MemoryContext context, ResourceOwner owner);
-
-/*
- * A copy, which may be taken at once. False: it went to disk, and may be taken when they are
- * complete.
- */
-extern bool rf_batches_put(ExchangeBatches *batches, const void *batch, uint32 length);
-
-/* There are no more; from now on all may be taken. */
-extern void rf_batches_complete(ExchangeBatches *batches);
-
-/* No more batches are added or read from the file; wakes all waiters. */
-extern void rf_batches_abandon(ExchangeBatches *batches);
-
-/*
- * A reader, at the first batch, of so many processes at most, this one included; with `share`,
- * which workers then attach to. They are there as long as the batches are.
- */
-extern ExchangeCursor *rf_batches_open(ExchangeBatches *batches, int processes,
-									   ExchangeBatchesShare *share);
-extern ExchangeCursor *rf_batches_attach(const ExchangeBatchesShare *share, MemoryContext context,
-										 ResourceOwner owner);
-extern ExchangeBatches *rf_batches_of(const ExchangeCursor *cursor);
-
-/*
- * Take the next batch, valid until this process takes another; 8-aligned. Returns false if there is
- * no batch now.
- */
-extern bool rf_batches_next(ExchangeCursor *cursor, const void **batch, uint32 *length);
-
-/* Sleep until there may be one. Returns false if there will be no batch. */
-extern bool rf_batches_wait(ExchangeCursor *cursor);
-
-/* All may be taken again. No worker may be taking any. */
-extern void rf_batches_rewind(ExchangeCursor *cursor);
-
-/* Rows that process 0 .. `processes` - 1 took, summed up; each counts its own. */
-extern void rf_batches_count(ExchangeCursor *cursor, int process, uint64 rows);
-extern int	rf_batches_processes(const ExchangeCursor *cursor);
-extern uint64 rf_batches_taken(ExchangeCursor *cursor, int process);
-
-/*
- * Called once by the creator, and once per attach by a worker. Other processes may go on reading;
- * the last frees it all.
- */
-extern void rf_batches_close(ExchangeBatches *batches);
 
 /* node_collect.c */
 

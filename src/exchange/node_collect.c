@@ -46,7 +46,7 @@ rf_exchange_begin_collecting(ExchangeState *state)
 	EState	   *estate = state->css.ss.ps.state;
 	MemoryContext caller = MemoryContextSwitchTo(estate->es_query_cxt);
 
-	state->sharing.batches = rf_batches_create(estate->es_query_cxt, state->owner);
+	state->sharing.batches = rf_batches_create(RF_BATCHES_SHARED, estate->es_query_cxt, state->owner);
 	state->sharing.own_encoder =
 		rf_exchange_make_encoder(state->store.arriving->tts_tupleDescriptor);
 	state->sharing.own_space = palloc(OWN_BATCH);

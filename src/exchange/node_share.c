@@ -236,7 +236,7 @@ rf_exchange_link_readers(ExchangeSet *set)
 Size
 rf_exchange_estimate_shared(CustomScanState *node, ParallelContext *pcxt)
 {
-	return sizeof(ExchangeBatchesShare);
+	return sizeof(RfBatchesShare);
 }
 
 void

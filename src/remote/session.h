@@ -43,6 +43,7 @@
 #define RF_SESSION_H
 
 #include "rdma_fdw/as_role.h"
+#include "rdma_fdw/batches.h"
 #include "rdma_fdw/reader.h"
 #include "rdma_fdw/remote.h"
 
@@ -59,7 +60,6 @@
 #include "shmem/share.h"
 
 #include "commit.h"
-#include "spool.h"
 
 /* How long an abort may spend on one remote session before it gives the connection up. */
 #define RF_ABORT_TIMEOUT_MS		30000
@@ -227,7 +227,7 @@ typedef enum RfStreamState
 {
 	RF_STREAM_RUNNING,			/* session->running is this one */
 	RF_STREAM_STOPPING,			/* not read any more, only the libpq answer is awaited */
-	RF_STREAM_ENDED,			/* everything is here: inline or in the spool, or read */
+	RF_STREAM_ENDED,			/* everything is here: inline or stored, or read */
 	RF_STREAM_LOST				/* the subtransaction that started it was rolled back */
 } RfStreamState;
 
@@ -289,8 +289,7 @@ struct RfStream
 	bool		inline_read;
 
 	int			storing;		/* attempts to store the rest that have not come to their end */
-	RfSpool    *spool;			/* batches that were stored, and are read first; NULL without
-								 * stored batches */
+	RfBatchCursor *stored;		/* batches that are here, and are read first; NULL without them */
 
 	RfStreamStats stats;
 };

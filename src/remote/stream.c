@@ -216,7 +216,7 @@ next_batch(RfStream *stream, bool wait, const void **batch, uint32 *length)
 	drop_retained(stream);
 	if (stream->keep && stream->state == RF_STREAM_RUNNING)
 		rf_stream_store(stream);
-	if (stream->spool != NULL && rf_spool_get(stream->spool, batch, length))
+	if (stream->stored != NULL && rf_batches_next(stream->stored, batch, length))
 		return RF_STREAM_BATCH;
 	return fetch(stream, wait, batch, length);
 }
@@ -451,17 +451,19 @@ make_way(RfStream *stream)
 }
 
 static void
-spool_batch(RfStream *stream, const void *batch, uint32 length)
+store_batch(RfStream *stream, const void *batch, uint32 length)
 {
-	if (stream->spool == NULL)
-		stream->spool = rf_spool_create(stream->context, stream->resowner);
-	rf_spool_put(stream->spool, batch, length);
+	if (stream->stored == NULL)
+		stream->stored =
+			rf_batches_open(rf_batches_create(stream->keep ? RF_BATCHES_KEPT : RF_BATCHES_ONCE,
+											  stream->context, stream->resowner), 1, NULL);
+	(void) rf_batches_put(rf_batches_of(stream->stored), batch, length);
 	stream->stats.spooled_bytes += length;
 }
 
 /* Stores arriving rows, until nothing more is here now, or ever. */
 static RfStreamPoll
-spool_coming(RfStream *stream, bool wait)
+store_coming(RfStream *stream, bool wait)
 {
 	const void *batch;
 	uint32		length;
@@ -482,7 +484,7 @@ spool_coming(RfStream *stream, bool wait)
 			stream->inline_read = false;
 			return RF_STREAM_END;
 		}
-		spool_batch(stream, batch, length);
+		store_batch(stream, batch, length);
 	}
 	return got;
 }
@@ -494,15 +496,15 @@ rf_stream_put_aside(RfStream *stream, const void *batch, uint32 length)
 	if (stream->inline_batch)
 		stream->inline_read = false;
 	else if (batch != NULL)
-		spool_batch(stream, batch, length);
-	return spool_coming(stream, false);
+		store_batch(stream, batch, length);
+	return store_coming(stream, false);
 }
 
 /* Stores the rest. False: that was not all, and nothing more is here now. */
 static bool
 store(RfStream *stream, bool wait)
 {
-	if (spool_coming(stream, wait) == RF_STREAM_NOTHING)
+	if (store_coming(stream, wait) == RF_STREAM_NOTHING)
 		return false;
 	stream->storing--;
 	return true;
@@ -558,9 +560,9 @@ rf_stream_rewind(RfStream *stream)
 		stream->inline_read = false;
 		return true;
 	}
-	if (stream->keep && stream->spool != NULL)
+	if (stream->keep && stream->stored != NULL)
 	{
-		rf_spool_rewind(stream->spool);
+		rf_batches_rewind(stream->stored);
 		return true;
 	}
 	return stream->replied && stream->reply.rows == 0;

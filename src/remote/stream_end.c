@@ -182,8 +182,8 @@ rf_stream_close(RfStream *stream, RfStreamStats *stats)
 {
 	if (stats)
 		rf_stream_stats(stream, stats);
-	if (stream->spool)
-		rf_spool_close(stream->spool);
+	if (stream->stored)
+		rf_batches_close(rf_batches_of(stream->stored));
 	rf_stream_abandon(stream);
 }
 
@@ -264,7 +264,7 @@ rf_stream_release_owner(RfSession *session, ResourceOwner owner)
 		stream->flow = NULL;
 		stream->reader = NULL;
 		stream->holding = false;
-		stream->spool = NULL;
+		stream->stored = NULL;
 		rf_stream_abandon(stream);
 	}
 }

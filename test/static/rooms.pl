@@ -18,7 +18,7 @@ my @rooms = qw(base provider batch shmem engine client flow remote serve exchang
 # Headers that rooms use of each other, by the room whose code they declare.
 my %owner = (
 	(map { $_ => 'base' } qw(wire guc compat sql_text as_role plan_node)),
-	(map { $_ => 'batch' } qw(batch region)),
+	(map { $_ => 'batch' } qw(batch batches region)),
 	(map { $_ => 'flow' } qw(flow reader group reassemble)),
 	steps => 'remote',
 	(map { $_ => $_ } qw(provider client remote serve exchange fdw)));

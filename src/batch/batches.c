@@ -1,28 +1,23 @@
 /*
- * node_batches.c - batches of one exchange that several processes read, each batch once, or several
- * readers, each all of them.
- *
- * The backend that runs the statement puts batches in, and announces when there are no more. A
- * reader has a cursor, which the backend may share with parallel workers: each of these processes
- * takes a batch when it is free. Batches in memory may be taken at once. Beyond work_mem they go to
- * a shared temporary file, which can be read when nothing more is written to it.
+ * batches.c - a store of batches (see batches.h).
  *
  * Does: keep bytes. Does not: read their contents, or know of plans.
+ *
+ * The creator reads batches as soon as they are put in, also from the file that it still writes.
+ * Other processes take those in memory at once, and those in the file, which must be exported
+ * first, when the store is complete.
  *
  * Shared memory: a segment of its own, because plans may read one exchange's rows below one Gather
  * and another's below a second one that starts later, and the rows must be there before either
  * makes its segment. The statement's resource owner holds it, and each worker's; the last that lets
  * go removes it, the memory of the batches, and the files. A process that takes batches writes the
- * cursor's `next`, atomically, and its own count of rows; the putting backend writes everything
- * else. It writes a batch and its place before it raises `count` (with a barrier, as readers have
- * one behind it), and nothing of them afterwards; the rest, and cursors, before any other process
- * knows of them.
+ * cursor's `next`, atomically, and its own count of rows; the creator writes everything else. It
+ * writes a batch and its place before it raises `count` (with a barrier, as readers have one behind
+ * it), and nothing of them afterwards; the rest, and cursors, before any other process knows of
+ * them. A store that is not shared has the same structures in its creator's memory.
  */
 #include "postgres.h"
 
-#include "node.h"
-
-#include "access/parallel.h"
 #include "lib/ilist.h"
 #include "miscadmin.h"
 #include "port/atomics.h"
@@ -33,6 +28,7 @@
 #include "storage/sharedfileset.h"
 #include "utils/memutils.h"
 
+#include "rdma_fdw/batches.h"
 #include "rdma_fdw/compat.h"
 
 #define FILE_NAME		"batches"
@@ -69,26 +65,30 @@ typedef struct SharedCursor
 	pg_atomic_uint64 taken[FLEXIBLE_ARRAY_MEMBER];	/* rows of each process, written by it alone */
 } SharedCursor;
 
-struct ExchangeBatches
+struct RfBatches
 {
-	slist_node	node;			/* in a worker: of the batches that it has attached to */
+	RfBatchesKind kind;
+	slist_node	node;			/* in a worker that has attached to it: of `attached` */
 	int			users;			/* there: cursors that came with it */
 	MemoryContext context;
 	ResourceOwner owner;
-	dsm_segment *segment;
+	bool		created;		/* by this process, which knows all batches */
+	dsm_segment *segment;		/* NULL: not shared */
 	SharedBatches *shared;
-	dsa_area   *area;
+	dsa_area   *area;			/* NULL: not shared */
 	BatchPlace *places[MOST_PIECES];	/* NULL: this process has not looked yet */
 	uint32		count;			/* of the batches that were put in */
 	Size		memory;			/* bytes of batches there */
-	bool		in_file;		/* since a batch did not fit there */
+	bool		in_file;		/* shared: since a batch did not fit there */
 	BufFile    *file;			/* NULL: not used, or not opened here */
+	int			end_fileno;		/* where the next batch is written */
+	off_t		end_offset;
 };
 
 /* One in each process that shares it. */
-struct ExchangeCursor
+struct RfBatchCursor
 {
-	ExchangeBatches *batches;
+	RfBatches  *batches;
 	SharedCursor *shared;
 	char	   *buffer;			/* of the batch that it read last from the file */
 	Size		buffer_size;
@@ -100,11 +100,12 @@ struct ExchangeCursor
  */
 static slist_head attached = SLIST_STATIC_INIT(attached);
 
-static ExchangeBatches *
-make_handle(MemoryContext context, ResourceOwner owner)
+static RfBatches *
+make_handle(RfBatchesKind kind, MemoryContext context, ResourceOwner owner)
 {
-	ExchangeBatches *batches = MemoryContextAllocZero(context, sizeof(ExchangeBatches));
+	RfBatches  *batches = MemoryContextAllocZero(context, sizeof(RfBatches));
 
+	batches->kind = kind;
 	batches->users = 1;
 	batches->context = context;
 	batches->owner = owner;
@@ -119,7 +120,7 @@ typedef struct Surroundings
 
 /* Everything allocated between here and `leave` belongs to the handle. */
 static Surroundings
-enter(ExchangeBatches *batches)
+enter(RfBatches *batches)
 {
 	Surroundings outside = {MemoryContextSwitchTo(batches->context), CurrentResourceOwner};
 
@@ -134,32 +135,26 @@ leave(Surroundings outside)
 	CurrentResourceOwner = outside.owner;
 }
 
-ExchangeBatches *
-rf_batches_create(MemoryContext context, ResourceOwner owner)
-{
-	ExchangeBatches *batches = make_handle(context, owner);
-	Size		header = MAXALIGN(sizeof(SharedBatches));
-	Size		space = Max(dsa_minimum_size(), FIRST_SPACE);
-	Surroundings outside = enter(batches);
+/* ---------- memory, of either kind ---------- */
 
-	batches->segment = dsm_create(header + space, 0);
-	batches->shared = dsm_segment_address(batches->segment);
-	SharedFileSetInit(&batches->shared->files, batches->segment);
-	pg_atomic_init_u32(&batches->shared->count, 0);
-	pg_atomic_init_u32(&batches->shared->over, 0);
-	ConditionVariableInit(&batches->shared->more);
-	batches->shared->shared = false;
-	for (int i = 0; i < MOST_PIECES; i++)
-		batches->shared->places[i] = InvalidDsaPointer;
-	batches->area = dsa_create_in_place((char *) batches->shared + header, space,
-										LWTRANCHE_PARALLEL_QUERY_DSA, batches->segment);
-	leave(outside);
-	return batches;
+static dsa_pointer
+allocate(RfBatches *batches, Size size)
+{
+	if (batches->area != NULL)
+		return dsa_allocate_extended(batches->area, size, DSA_ALLOC_HUGE);
+	return (dsa_pointer) (uintptr_t) MemoryContextAllocHuge(batches->context, size);
+}
+
+static void *
+address_of(RfBatches *batches, dsa_pointer memory)
+{
+	return batches->area != NULL ? dsa_get_address(batches->area, memory) :
+		(void *) (uintptr_t) memory;
 }
 
 /* The batch's place; with `make` the piece that it is in is allocated. */
 static BatchPlace *
-place_of(ExchangeBatches *batches, uint32 number, bool make)
+place_of(RfBatches *batches, uint32 number, bool make)
 {
 	int			piece = pg_leftmost_one_pos32(number / FIRST_PLACES + 1);
 	uint32		size = FIRST_PLACES << piece;
@@ -167,18 +162,51 @@ place_of(ExchangeBatches *batches, uint32 number, bool make)
 	if (batches->places[piece] == NULL)
 	{
 		if (make && !DsaPointerIsValid(batches->shared->places[piece]))
-			batches->shared->places[piece] = dsa_allocate_extended(
-																   batches->area,
-																   size * sizeof(BatchPlace),
-																   DSA_ALLOC_HUGE);
-		batches->places[piece] = dsa_get_address(batches->area, batches->shared->places[piece]);
+			batches->shared->places[piece] = allocate(batches, size * sizeof(BatchPlace));
+		batches->places[piece] = address_of(batches, batches->shared->places[piece]);
 	}
 	return &batches->places[piece][number + FIRST_PLACES - size];
 }
 
+/* ---------- the creator ---------- */
+
+static void
+make_segment(RfBatches *batches)
+{
+	Size		header = MAXALIGN(sizeof(SharedBatches));
+	Size		space = Max(dsa_minimum_size(), FIRST_SPACE);
+
+	batches->segment = dsm_create(header + space, 0);
+	batches->shared = dsm_segment_address(batches->segment);
+	SharedFileSetInit(&batches->shared->files, batches->segment);
+	batches->area = dsa_create_in_place((char *) batches->shared + header, space,
+										LWTRANCHE_PARALLEL_QUERY_DSA, batches->segment);
+}
+
+RfBatches *
+rf_batches_create(RfBatchesKind kind, MemoryContext context, ResourceOwner owner)
+{
+	RfBatches  *batches = make_handle(kind, context, owner);
+	Surroundings outside = enter(batches);
+
+	batches->created = true;
+	if (kind == RF_BATCHES_SHARED)
+		make_segment(batches);
+	else
+		batches->shared = palloc(sizeof(SharedBatches));
+	pg_atomic_init_u32(&batches->shared->count, 0);
+	pg_atomic_init_u32(&batches->shared->over, 0);
+	ConditionVariableInit(&batches->shared->more);
+	batches->shared->shared = false;
+	for (int i = 0; i < MOST_PIECES; i++)
+		batches->shared->places[i] = InvalidDsaPointer;
+	leave(outside);
+	return batches;
+}
+
 /* Readers may take the first `count` batches. */
 static void
-publish(ExchangeBatches *batches, uint32 count)
+publish(RfBatches *batches, uint32 count)
 {
 	pg_write_barrier();
 	pg_atomic_write_u32(&batches->shared->count, count);
@@ -186,43 +214,62 @@ publish(ExchangeBatches *batches, uint32 count)
 		ConditionVariableBroadcast(&batches->shared->more);
 }
 
+static void
+seek_file(RfBatches *batches, int fileno, off_t offset)
+{
+	if (BufFileSeek(batches->file, fileno, offset, SEEK_SET) != 0)
+		ereport(ERROR,
+				(errcode_for_file_access(),
+				 errmsg("could not seek in a temporary file of batches")));
+}
+
+static void
+append_to_file(RfBatches *batches, BatchPlace *place, const void *batch)
+{
+	if (batches->file == NULL)
+		batches->file = batches->area != NULL ?
+			BufFileCreateFileSet(&batches->shared->files.fs, FILE_NAME) : BufFileCreateTemp(false);
+	place->fileno = batches->end_fileno;
+	place->offset = batches->end_offset;
+	seek_file(batches, place->fileno, place->offset);
+	/* unconst: the parameter of release 15 is not const */
+	BufFileWrite(batches->file, unconstify(void *, batch), place->length);
+	BufFileTell(batches->file, &batches->end_fileno, &batches->end_offset);
+}
+
 bool
-rf_batches_put(ExchangeBatches *batches, const void *batch, uint32 length)
+rf_batches_put(RfBatches *batches, const void *batch, uint32 length)
 {
 	Surroundings outside = enter(batches);
 	BatchPlace *place = place_of(batches, batches->count, true);
+	bool		fits = !batches->in_file &&
+		batches->memory + length <= (Size) work_mem * 1024;
 
-	batches->in_file |= batches->memory + length > (Size) work_mem * 1024;
 	place->memory = InvalidDsaPointer;
-	place->fileno = 0;
-	place->offset = 0;
 	place->length = length;
-	batches->count++;
-	if (!batches->in_file)
+	if (fits)
 	{
-		place->memory = dsa_allocate_extended(batches->area, length, DSA_ALLOC_HUGE);
-		memcpy(dsa_get_address(batches->area, place->memory), batch, length);
+		place->memory = allocate(batches, length);
+		memcpy(address_of(batches, place->memory), batch, length);
 		batches->memory += length;
-		publish(batches, batches->count);
 	}
 	else
-	{
-		if (batches->file == NULL)
-			batches->file = BufFileCreateFileSet(&batches->shared->files.fs, FILE_NAME);
-		BufFileTell(batches->file, &place->fileno, &place->offset);
-		/* unconst: the parameter of release 15 is not const */
-		BufFileWrite(batches->file, unconstify(void *, batch), length);
-	}
+		append_to_file(batches, place, batch);
+	batches->count++;
+	/* workers take batches by their number */
+	batches->in_file = !fits && batches->area != NULL;
+	if (fits)
+		publish(batches, batches->count);
 	leave(outside);
-	return !batches->in_file;
+	return fits;
 }
 
 void
-rf_batches_complete(ExchangeBatches *batches)
+rf_batches_complete(RfBatches *batches)
 {
 	Surroundings outside = enter(batches);
 
-	if (batches->file != NULL)
+	if (batches->file != NULL && batches->area != NULL)
 	{
 		BufFileExportFileSet(batches->file);
 		BufFileClose(batches->file);
@@ -234,34 +281,34 @@ rf_batches_complete(ExchangeBatches *batches)
 }
 
 void
-rf_batches_abandon(ExchangeBatches *batches)
+rf_batches_abandon(RfBatches *batches)
 {
 	pg_write_barrier();
 	pg_atomic_write_u32(&batches->shared->over, 1);
 	ConditionVariableBroadcast(&batches->shared->more);
 }
 
-static ExchangeCursor *
-make_cursor(ExchangeBatches *batches, dsa_pointer shared)
+static RfBatchCursor *
+make_cursor(RfBatches *batches, dsa_pointer shared)
 {
-	ExchangeCursor *cursor = MemoryContextAllocZero(batches->context, sizeof(ExchangeCursor));
+	RfBatchCursor *cursor = MemoryContextAllocZero(batches->context, sizeof(RfBatchCursor));
 
 	/* may map the memory's segment */
 	Surroundings outside = enter(batches);
 
 	cursor->batches = batches;
-	cursor->shared = dsa_get_address(batches->area, shared);
+	cursor->shared = address_of(batches, shared);
 	leave(outside);
 	return cursor;
 }
 
-ExchangeCursor *
-rf_batches_open(ExchangeBatches *batches, int processes, ExchangeBatchesShare *share)
+RfBatchCursor *
+rf_batches_open(RfBatches *batches, int processes, RfBatchesShare *share)
 {
 	Surroundings outside = enter(batches);
-	dsa_pointer memory = dsa_allocate(batches->area, offsetof(SharedCursor, taken) +
-									  processes * sizeof(pg_atomic_uint64));
-	ExchangeCursor *cursor = make_cursor(batches, memory);
+	dsa_pointer memory = allocate(batches, offsetof(SharedCursor, taken) +
+								  processes * sizeof(pg_atomic_uint64));
+	RfBatchCursor *cursor = make_cursor(batches, memory);
 
 	pg_atomic_init_u32(&cursor->shared->next, 0);
 	cursor->shared->processes = processes;
@@ -277,10 +324,10 @@ rf_batches_open(ExchangeBatches *batches, int processes, ExchangeBatchesShare *s
 	return cursor;
 }
 
-static ExchangeBatches *
+static RfBatches *
 attach(dsm_handle segment, MemoryContext context, ResourceOwner owner)
 {
-	ExchangeBatches *batches = make_handle(context, owner);
+	RfBatches  *batches = make_handle(RF_BATCHES_SHARED, context, owner);
 	Surroundings outside = enter(batches);
 
 	batches->segment = dsm_attach(segment);
@@ -297,14 +344,14 @@ attach(dsm_handle segment, MemoryContext context, ResourceOwner owner)
 	return batches;
 }
 
-ExchangeCursor *
-rf_batches_attach(const ExchangeBatchesShare *share, MemoryContext context, ResourceOwner owner)
+RfBatchCursor *
+rf_batches_attach(const RfBatchesShare *share, MemoryContext context, ResourceOwner owner)
 {
 	slist_iter	iter;
 
 	slist_foreach(iter, &attached)
 	{
-		ExchangeBatches *batches = slist_container(ExchangeBatches, node, iter.cur);
+		RfBatches  *batches = slist_container(RfBatches, node, iter.cur);
 
 		if (dsm_segment_handle(batches->segment) != share->segment)
 			continue;
@@ -319,9 +366,9 @@ rf_batches_attach(const ExchangeBatchesShare *share, MemoryContext context, Reso
  * batch.
  */
 static const void *
-read_from_file(ExchangeCursor *cursor, const BatchPlace *place)
+read_from_file(RfBatchCursor *cursor, const BatchPlace *place)
 {
-	ExchangeBatches *batches = cursor->batches;
+	RfBatches  *batches = cursor->batches;
 
 	if (batches->file == NULL)
 		batches->file = BufFileOpenFileSet(&batches->shared->files.fs, FILE_NAME, O_RDONLY, false);
@@ -334,25 +381,63 @@ read_from_file(ExchangeCursor *cursor, const BatchPlace *place)
 		cursor->buffer = palloc_extended(place->length, MCXT_ALLOC_HUGE);
 		cursor->buffer_size = place->length;
 	}
-	if (BufFileSeek(batches->file, place->fileno, place->offset, SEEK_SET) != 0 ||
-		BufFileRead(batches->file, cursor->buffer, place->length) != place->length)
+	seek_file(batches, place->fileno, place->offset);
+	if (BufFileRead(batches->file, cursor->buffer, place->length) != place->length)
 		ereport(ERROR,
 				(errcode_for_file_access(),
-				 errmsg("could not read from a temporary file of an exchange")));
+				 errmsg("could not read from a temporary file of batches")));
 	return cursor->buffer;
 }
 
-bool
-rf_batches_next(ExchangeCursor *cursor, const void **batch, uint32 *length)
+/* Batches that this process may take. */
+static uint32
+known(const RfBatches *batches)
 {
-	ExchangeBatches *batches = cursor->batches;
-	uint32		number = pg_atomic_read_u32(&cursor->shared->next);
+	return batches->created ? batches->count : pg_atomic_read_u32(&batches->shared->count);
+}
+
+/*
+ * Frees the batch that the only cursor has read last. With the last of all, the places and the file
+ * are used again from their beginning.
+ */
+static void
+free_read(RfBatchCursor *cursor)
+{
+	RfBatches  *batches = cursor->batches;
+	uint32		next = pg_atomic_read_u32(&cursor->shared->next);
+	BatchPlace *place;
+
+	if (next == 0)
+		return;
+	place = place_of(batches, next - 1, false);
+	if (DsaPointerIsValid(place->memory))
+	{
+		pfree(address_of(batches, place->memory));
+		place->memory = InvalidDsaPointer;
+		batches->memory -= place->length;
+	}
+	if (next < batches->count)
+		return;
+	batches->count = 0;
+	batches->end_fileno = 0;
+	batches->end_offset = 0;
+	rf_batches_rewind(cursor);
+}
+
+bool
+rf_batches_next(RfBatchCursor *cursor, const void **batch, uint32 *length)
+{
+	RfBatches  *batches = cursor->batches;
+	uint32		number;
 	BatchPlace *place;
 	Surroundings outside;
 
+	if (batches->kind == RF_BATCHES_ONCE)
+		free_read(cursor);
+	number = pg_atomic_read_u32(&cursor->shared->next);
 	do
 	{
-		if (number >= pg_atomic_read_u32(&batches->shared->count))
+		if (number >= known(batches))
 			return false;
 	} while (!pg_atomic_compare_exchange_u32(&cursor->shared->next, &number, number + 1));
 	pg_read_barrier();
@@ -360,21 +445,20 @@ rf_batches_next(ExchangeCursor *cursor, const void **batch, uint32 *length)
 	outside = enter(batches);
 	place = place_of(batches, number, false);
 	*length = place->length;
-	*batch = DsaPointerIsValid(place->memory) ? dsa_get_address(batches->area, place->memory) :
+	*batch = DsaPointerIsValid(place->memory) ? address_of(batches, place->memory) :
 		read_from_file(cursor, place);
 	leave(outside);
 	return true;
 }
 
 static bool
-has_next(const ExchangeCursor *cursor)
+has_next(const RfBatchCursor *cursor)
 {
-	return pg_atomic_read_u32(&cursor->shared->next) <
-		pg_atomic_read_u32(&cursor->batches->shared->count);
+	return pg_atomic_read_u32(&cursor->shared->next) < known(cursor->batches);
 }
 
 bool
-rf_batches_wait(ExchangeCursor *cursor)
+rf_batches_wait(RfBatchCursor *cursor)
 {
 	SharedBatches *shared = cursor->batches->shared;
 	static uint32 event = 0;
@@ -399,13 +483,13 @@ rf_batches_wait(ExchangeCursor *cursor)
 }
 
 void
-rf_batches_rewind(ExchangeCursor *cursor)
+rf_batches_rewind(RfBatchCursor *cursor)
 {
 	pg_atomic_write_u32(&cursor->shared->next, 0);
 }
 
 void
-rf_batches_count(ExchangeCursor *cursor, int process, uint64 rows)
+rf_batches_count(RfBatchCursor *cursor, int process, uint64 rows)
 {
 	if (process < cursor->shared->processes)
 		pg_atomic_write_u64(&cursor->shared->taken[process],
@@ -413,32 +497,35 @@ rf_batches_count(ExchangeCursor *cursor, int process, uint64 rows)
 }
 
 int
-rf_batches_processes(const ExchangeCursor *cursor)
+rf_batches_processes(const RfBatchCursor *cursor)
 {
 	return cursor->shared->processes;
 }
 
 uint64
-rf_batches_taken(ExchangeCursor *cursor, int process)
+rf_batches_taken(RfBatchCursor *cursor, int process)
 {
 	return pg_atomic_read_u64(&cursor->shared->taken[process]);
 }
 
-ExchangeBatches *
-rf_batches_of(const ExchangeCursor *cursor)
+RfBatches *
+rf_batches_of(const RfBatchCursor *cursor)
 {
 	return cursor->batches;
 }
 
 void
-rf_batches_close(ExchangeBatches *batches)
+rf_batches_close(RfBatches *batches)
 {
 	if (--batches->users > 0)
 		return;
-	if (IsParallelWorker())
+	if (!batches->created)
 		slist_delete(&attached, &batches->node);
 	if (batches->file != NULL)
 		BufFileClose(batches->file);
+	batches->file = NULL;
+	if (batches->area == NULL)
+		return;
 	dsa_detach(batches->area);
 	dsm_detach(batches->segment);
 }

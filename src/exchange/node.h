@@ -8,10 +8,10 @@
  * node_outbox.c  batches of the workers that run an exchange's query, on their way to their leader
  * node_filter.c  which keys have partners, and dropping rows without
  * node_out.c    one exchange's rows: out of its query, to the nodes they belong to
- * node_move.c   and in from other nodes, and while they wait for the reader
- * node_collect.c  one exchange's rows as such batches
+ * node_move.c   and in from other nodes
+ * node_collect.c  and while they wait for the reader, as a store of batches
  * node_drive.c  which exchanges go on while one waits, and the end of the statement
- * node_share.c  the processes of a Gather, or several plan nodes, read them
+ * node_share.c  that is read, by the processes of a Gather or several plan nodes, too
  * node_exec.c   the custom scan's executor: one row after the other, and waiting
  * node_workers.c  the custom scan below a Gather that makes its workers producers
  * node_probe.c  its rows in the order of an index that they are looked up in
@@ -34,7 +34,6 @@
 #include "utils/dsa.h"
 #include "utils/plancache.h"
 #include "utils/resowner.h"
-#include "utils/tuplestore.h"
 
 #include "rdma_fdw/batch.h"
 #include "rdma_fdw/batches.h"
@@ -290,38 +289,38 @@ typedef struct ExchangeReceiving
 	bool		loaded;			/* the decoder has a batch, this: */
 	const void *batch;
 	uint32		length;
+	uint32		rows;			/* in it, read or not */
 	const ExchangeWorkerBatch *from;	/* it is this, for this node; NULL: it was received */
 	bool		holding;		/* it lies in this receive buffer, or in `copy` */
 	RfGroupBuffer buffer;
 	RfReassembly copy;			/* of batches that came in pieces */
+	uint32		unpolled;		/* own rows given out since the last check for arrivals */
 } ExchangeReceiving;
 
-/* Rows that wait for the reader (node_move.c) */
+/*
+ * Rows that wait for the reader, as batches (node_collect.c). In a worker of a Gather above only
+ * `batches`, and of a plan node with a source nothing.
+ */
 typedef struct ExchangeStore
 {
-	Tuplestorestate *tuples;	/* NULL: nothing yet */
-	TupleTableSlot *stored;
+	RfBatches  *batches;		/* NULL: nothing was stored yet */
+	RfEncoder  *encoder;		/* of own rows that are in no batch yet, into `space`; NULL: there
+								 * are none */
+	char	   *space;
 	TupleTableSlot *arriving;	/* virtual, for rows on their way into the store */
-	uint64		waiting;		/* rows of the store not read yet */
-	uint64		bytes;
-	uint64		spilled;
-	uint32		unpolled;		/* its own rows since the last check for arrivals */
+	bool		waiting;		/* rows were put in since all of them had been read */
+	bool		complete;		/* all rows of the exchange are in the batches */
 } ExchangeStore;
 
-/* Rows that several processes, or plan nodes, take (node_share.c, node_collect.c) */
+/* How stored rows are read: here alone, by several processes, or plan nodes (node_share.c) */
 typedef struct ExchangeSharing
 {
-	RfBatches  *batches;		/* NULL: this process reads alone, as it comes */
 	RfBatchCursor *cursor;		/* of the processes that read them here; NULL before the first */
-	ExchangeState *source;		/* the plan node whose exchange and batches these are; NULL: this
-								 * one */
+	ExchangeState *source;		/* the plan node whose exchange and store these are; NULL: this one */
 	RfDecoder  *decoder;		/* of the batch that this process took; arriving batches have their
 								 * own */
-	RfEncoder  *own_encoder;	/* until all are collected: of own rows, into */
-	char	   *own_space;
-	bool		collected;		/* all are in the batches, and may be taken */
-	bool		shared;			/* with workers, or by a leader */
 	bool		taken;			/* the decoder has rows */
+	bool		shared;			/* with workers, or by a leader */
 	bool		appended;		/* an Append has it together with other rows */
 	struct ParallelContext *parallel;	/* of the Gather above it */
 } ExchangeSharing;
@@ -329,13 +328,14 @@ typedef struct ExchangeSharing
 /* The plan above it, and what it has seen of the rows (node_exec.c, node_drive.c) */
 typedef struct ExchangeReader
 {
-	bool		keep;			/* it may rescan: the store keeps all rows */
+	bool		keep;			/* it may rescan, or several plan nodes read */
 	bool		nested;			/* it is part of another exchange's query */
 	bool		copied;			/* a reader above it copies the rows that it takes; see
 								 * node_drive.c */
 	bool		exposed;		/* its row may be in use while another exchange waits */
 	bool		given;			/* it has got a row since the start */
-	bool		lent;			/* it has a row that points into memory of the query or of a batch */
+	bool		lent;			/* it has a row that points into memory of the query or of a batch
+								 * that is not stored */
 	bool		over;			/* it has had the last row, or needs no more */
 } ExchangeReader;
 
@@ -550,29 +550,33 @@ extern bool rf_exchange_receive(ExchangeState *state);	/* load the next batch th
 														 * no batch is loaded */
 extern bool rf_exchange_next_received(ExchangeState *state, TupleTableSlot *slot);
 extern void rf_exchange_drop_batch(ExchangeState *state);	/* the loaded one is done with */
-extern void rf_exchange_store(ExchangeState *state, TupleTableSlot *row);
 extern void rf_exchange_stop_reading(ExchangeState *state);
-extern void rf_exchange_end_moving(ExchangeState *state);
-
-/* Nothing comes any more. */
-static inline bool
-rf_exchange_all_read(const ExchangeState *state)
-{
-	return rf_exchange_has_arrived(state) && state->store.waiting == 0;
-}
 
 /* node_collect.c */
 
 /*
- * Returns true if the rows that it still gets are to be collected. Only below a Gather that may
- * have workers. Then waiting rows are collected by this call, loaded rows by collect_received, own
- * rows, which there are, by collect_own: some of them in each call.
+ * Returns true if all rows go through the store, and are read when all are there: because they are
+ * read again, or by several. Otherwise only rows that arrive while the reader does something else
+ * are stored.
  */
-extern bool rf_exchange_collects(ExchangeState *state);
-extern void rf_exchange_begin_collecting(ExchangeState *state);
-extern void rf_exchange_collect_received(ExchangeState *state);
-extern void rf_exchange_collect_own(ExchangeState *state);
-extern void rf_exchange_end_collecting(ExchangeState *state);
+static inline bool
+rf_exchange_collects(const ExchangeState *state)
+{
+	return state->reader.keep || state->sharing.shared;
+}
+
+/* Makes the store, unless it is there. */
+extern void rf_exchange_require_store(ExchangeState *state);
+
+/* Into the store: the rows of the loaded batch that were not read yet; some own rows, if any. */
+extern void rf_exchange_store_received(ExchangeState *state);
+extern void rf_exchange_store_own(ExchangeState *state);
+
+/* Own rows that are in no batch yet become one. Returns false if there were no such rows. */
+extern bool rf_exchange_store_begun(ExchangeState *state);
+
+/* All rows are stored. */
+extern void rf_exchange_complete_store(ExchangeState *state);
 
 /* node_drive.c */
 
@@ -593,9 +597,13 @@ extern void rf_exchange_inspect(PlanState *tree, bool nested);
 
 /* node_share.c */
 
-/* The next row of a batch that this process takes. Its values stay until the next call. */
-extern TupleTableSlot *rf_exchange_next_shared(ExchangeState *state, TupleTableSlot *slot);
-extern void rf_exchange_rescan_shared(ExchangeState *state);
+/*
+ * The next stored row; its values stay until the next call. next_stored: of the rows that are here
+ * now, false: there are no more. next_collected: of all, which it waits for.
+ */
+extern bool rf_exchange_next_stored(ExchangeState *state, TupleTableSlot *slot);
+extern TupleTableSlot *rf_exchange_next_collected(ExchangeState *state, TupleTableSlot *slot);
+extern void rf_exchange_rescan_collected(ExchangeState *state);
 
 /* The custom scan's callbacks. */
 extern Size rf_exchange_estimate_shared(CustomScanState *node, struct ParallelContext *pcxt);

@@ -36,8 +36,9 @@
  * cannot be driven, because its last row may be in use, or because nobody reads it to the end, F
  * does not wait for it. The wait for the filters of other nodes has a limit.
  *
- * Rows in use. Driving X invalidates the row that X gave out last, if that row points into memory
- * of X's query or of a batch (state->reader.lent). A reader that copies the rows it takes, like
+ * Rows in use. A stored row stays until the reader asks for the next one. Driving X invalidates any
+ * other row that X gave out last, if it points into memory of X's query or of a batch
+ * (state->reader.lent). A reader that copies the rows it takes, like
  * Sort, has no use for the row once it has given control back. So, with C the nearest such reader
  * above X:
  *
@@ -86,16 +87,13 @@ static bool
 drive(ExchangeState *state)
 {
 	bool		moved = false;
-	bool		collects = rf_exchange_collects(state);
 
 	state->reader.lent = false;
 	for (int batches = 0; batches < BATCHES_PER_TURN && rf_exchange_receive(state); batches++)
 	{
 		moved = true;
-		if (collects && state->in.loaded)
-			rf_exchange_collect_received(state);
-		while (rf_exchange_next_received(state, state->store.arriving))
-			rf_exchange_store(state, state->store.arriving);
+		if (state->in.loaded)
+			rf_exchange_store_received(state);
 		if (state->in.ended)
 			break;
 	}
@@ -105,15 +103,7 @@ drive(ExchangeState *state)
 
 		/* Own rows are taken one by one, so that a step has about as many rows either way. */
 		for (int rows = 0; (step = rf_exchange_produce(state)) == STEP_OWN_ROW && rows < 64; rows++)
-		{
-			if (collects)
-			{
-				rf_exchange_collect_own(state);
-				continue;
-			}
-			rf_exchange_take_own(state, state->store.arriving);
-			rf_exchange_store(state, state->store.arriving);
-		}
+			rf_exchange_store_own(state);
 		if (step == STEP_STUCK)
 			break;
 		moved = true;

@@ -4,7 +4,7 @@
  * It returns first the rows in the store, then rows that have arrived from other nodes, then rows
  * that its own query makes for this node, and meanwhile sends rows for other nodes. It waits only
  * if nothing of this is possible, and then drives other exchanges of the statement (node_drive.c).
- * Below a Gather with workers all of these are collected first (node_share.c).
+ * Rows that are read again, or by several, are collected first (node_share.c).
  *
  * The query's statement and plan come from the cache that rdma.stream() uses (serve/plan.c), with
  * the outer statement's parameters; its executor runs inside this one's, under its snapshot and
@@ -304,7 +304,6 @@ begin_exchange(CustomScanState *node, EState *estate, int eflags)
 
 	state->set->serial |= plan->unsafe;
 	state->reader.keep = (eflags & (EXEC_FLAG_REWIND | EXEC_FLAG_BACKWARD | EXEC_FLAG_MARK)) != 0;
-	state->store.stored = ExecInitExtraTupleSlot(estate, desc, &TTSOpsMinimalTuple);
 	state->store.arriving = ExecInitExtraTupleSlot(estate, desc, &TTSOpsVirtual);
 	rf_exchange_begin_moving(state, desc);
 	rf_filter_begin(state, desc);
@@ -313,22 +312,6 @@ begin_exchange(CustomScanState *node, EState *estate, int eflags)
 }
 
 /* ---------- rows ---------- */
-
-/*
- * Make a row of values that lie elsewhere our own: copies the datums, not the values that they
- * point to.
- */
-static void
-borrow_row(TupleTableSlot *slot, TupleTableSlot *row)
-{
-	int			natts = slot->tts_tupleDescriptor->natts;
-
-	slot_getallattrs(row);
-	ExecClearTuple(slot);
-	memcpy(slot->tts_values, row->tts_values, natts * sizeof(Datum));
-	memcpy(slot->tts_isnull, row->tts_isnull, natts * sizeof(bool));
-	ExecStoreVirtualTuple(slot);
-}
 
 /*
  * Returns true if other exchanges may wait while its row is in use. A row of a nested exchange may
@@ -358,32 +341,6 @@ give(ExchangeState *state, TupleTableSlot *slot)
 }
 
 /*
- * Give out the next row of the store, which has one. A reader that may read again gets a copy, too:
- * it may stop anywhere.
- */
-static TupleTableSlot *
-give_stored(ExchangeState *state, TupleTableSlot *slot)
-{
-	bool		copy = state->reader.keep || must_copy(state);
-
-	if (!tuplestore_gettupleslot(state->store.tuples, true, copy, state->store.stored))
-		elog(ERROR, "exchange %d has lost a row", state->spec->number);
-	borrow_row(slot, state->store.stored);
-	state->reader.given = true;
-	if (--state->store.waiting == 0 && !state->reader.keep)
-	{
-		/* Only this row of the store is still needed. */
-		ExecMaterializeSlot(slot);
-		ExecClearTuple(state->store.stored);
-		tuplestore_clear(state->store.tuples);
-		state->store.bytes = state->store.spilled = 0;
-	}
-	else if (!copy)
-		state->reader.lent = state->by_reference;
-	return slot;
-}
-
-/*
  * The scan's next row, from the first source that has one: the store, batches that arrived, the own
  * query. If there is no row anywhere it waits, driving the statement's other exchanges meanwhile.
  */
@@ -394,39 +351,29 @@ next_row(ScanState *node)
 	TupleTableSlot *slot = node->ss_ScanTupleSlot;
 
 	state->reader.lent = false;
+	if (state->sharing.source != NULL || rf_exchange_collects(state))
+		return rf_exchange_next_collected(state, slot);
 	for (;;)
 	{
-		if (state->sharing.batches != NULL)
-			return rf_exchange_next_shared(state, slot);
-		if (state->store.waiting > 0)
-			return give_stored(state, slot);
-		if (unlikely(state->reader.keep) && !state->reader.over)
+		if (unlikely(state->store.waiting) && rf_exchange_next_stored(state, slot))
 		{
-			/* All rows go through the store, which keeps them. */
-			while (rf_exchange_next_received(state, state->store.arriving))
-				rf_exchange_store(state, state->store.arriving);
-			if (state->store.waiting > 0)
-				continue;
+			/* it stays while the exchange is driven, which takes no batch out of the store */
+			state->reader.given = true;
+			return slot;
 		}
-		else if (rf_exchange_next_received(state, slot))
+		if (rf_exchange_next_received(state, slot))
 			return give(state, slot);
 		if (state->reader.over)
 			return ExecClearTuple(slot);
-		if (state->store.unpolled >= ROWS_PER_POLL && rf_exchange_receive(state))
+		if (state->in.unpolled >= ROWS_PER_POLL && rf_exchange_receive(state))
 			continue;
 
 		switch (rf_exchange_produce(state))
 		{
 			case STEP_OWN_ROW:
-				state->store.unpolled++;
-				if (likely(!state->reader.keep))
-				{
-					rf_exchange_take_own(state, slot);
-					return give(state, slot);
-				}
-				rf_exchange_take_own(state, state->store.arriving);
-				rf_exchange_store(state, state->store.arriving);
-				continue;
+				state->in.unpolled++;
+				rf_exchange_take_own(state, slot);
+				return give(state, slot);
 			case STEP_MOVED:
 				(void) rf_exchange_receive(state);
 				continue;
@@ -435,7 +382,7 @@ next_row(ScanState *node)
 					continue;
 				break;
 		}
-		if (rf_exchange_all_read(state))
+		if (rf_exchange_has_arrived(state) && !state->store.waiting)
 		{
 			state->reader.over = true;
 			state->set->unread--;
@@ -465,24 +412,10 @@ rescan_exchange(CustomScanState *node)
 	ExchangeState *state = (ExchangeState *) node;
 
 	ExecScanReScan(&node->ss);
-	if (state->sharing.batches != NULL)
-	{
-		rf_exchange_rescan_shared(state);
-		return;
-	}
-	if (!state->reader.keep)
-	{
-		if (state->reader.given || state->reader.over)
-			elog(ERROR, "rows of exchange %d cannot be read again", state->spec->number);
-		return;
-	}
-	state->reader.lent = false;
-	ExecClearTuple(state->store.stored);
-	if (state->store.tuples != NULL)
-	{
-		tuplestore_rescan(state->store.tuples);
-		state->store.waiting = tuplestore_tuple_count(state->store.tuples);
-	}
+	if (state->sharing.source != NULL || rf_exchange_collects(state))
+		rf_exchange_rescan_collected(state);
+	else if (state->reader.given || state->reader.over)
+		elog(ERROR, "rows of exchange %d cannot be read again", state->spec->number);
 }
 
 /* ---------- the end ---------- */
@@ -512,19 +445,19 @@ end_exchange(CustomScanState *node)
 	if (state->member != NULL)
 	{
 		state->member->counters.process_rows = rf_exchange_process_rows(state, state->set->context);
-		rf_exchange_end_moving(state);
+		rf_exchange_end_sending(state);
 	}
-	if (state->sharing.batches != NULL && state->sharing.source == NULL)
-		rf_batches_close(state->sharing.batches);
+	if (state->store.batches != NULL)
+		rf_batches_close(state->store.batches);
 	if (state->in.decoder != NULL)
 		rf_decoder_destroy(state->in.decoder);
 	if (state->sharing.decoder != NULL)
 		rf_decoder_destroy(state->sharing.decoder);
-	if (state->sharing.own_encoder != NULL)
-		rf_encoder_destroy(state->sharing.own_encoder);
-	state->sharing.batches = NULL;
+	if (state->store.encoder != NULL)
+		rf_encoder_destroy(state->store.encoder);
+	state->store.batches = NULL;
 	state->in.decoder = state->sharing.decoder = NULL;
-	state->sharing.own_encoder = NULL;
+	state->store.encoder = NULL;
 	if (state->input.query != NULL)
 	{
 		if ((state->input.query->estate->es_top_eflags & EXEC_FLAG_EXPLAIN_ONLY) == 0)

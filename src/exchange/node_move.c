@@ -1,17 +1,14 @@
 /*
- * node_move.c - receives one exchange's rows from other nodes, and keeps them until the reader
- * takes them. Nothing here waits itself. The decoder lives in the outer statement's context.
+ * node_move.c - receives one exchange's rows from other nodes. Nothing here waits itself. The decoder
+ * lives in the outer statement's context.
  */
 #include "node.h"
 
-#include "access/htup_details.h"
 #include "executor/executor.h"
 #include "miscadmin.h"
 #include "utils/memutils.h"
 
 #include "rdma_fdw/compat.h"
-
-/* ---------- in ---------- */
 
 void
 rf_exchange_drop_batch(ExchangeState *state)
@@ -36,6 +33,7 @@ load_batch(ExchangeState *state, const void *batch, uint32 length)
 	}
 	state->in.batch = batch;
 	state->in.length = length;
+	state->in.rows = rf_decoder_remaining(state->in.decoder);
 	state->in.loaded = true;
 }
 
@@ -43,7 +41,7 @@ static void
 load_received(ExchangeState *state, const void *batch, uint32 length)
 {
 	load_batch(state, batch, length);
-	state->member->counters.rows_in += rf_decoder_remaining(state->in.decoder);
+	state->member->counters.rows_in += state->in.rows;
 	state->member->counters.bytes_in += length;
 }
 
@@ -83,7 +81,7 @@ rf_exchange_receive(ExchangeState *state)
 {
 	RfGroup    *in = state->member->in;
 
-	state->store.unpolled = 0;
+	state->in.unpolled = 0;
 	if (!state->in.loaded && state->workers.outboxes != NULL && load_from_workers(state))
 		return true;
 	while (!state->in.loaded && !state->in.ended)
@@ -136,34 +134,6 @@ rf_exchange_next_received(ExchangeState *state, TupleTableSlot *slot)
 	return false;
 }
 
-/* ---------- rows that wait for the reader ---------- */
-
-void
-rf_exchange_store(ExchangeState *state, TupleTableSlot *row)
-{
-	TupleDesc	desc = state->store.arriving->tts_tupleDescriptor;
-
-	if (state->store.tuples == NULL)
-	{
-		MemoryContext caller = MemoryContextSwitchTo(state->css.ss.ps.state->es_query_cxt);
-
-		state->store.tuples = tuplestore_begin_heap(false, false, work_mem);
-		if (state->reader.keep)
-			tuplestore_set_eflags(state->store.tuples, EXEC_FLAG_REWIND);
-		MemoryContextSwitchTo(caller);
-	}
-	slot_getallattrs(row);
-	tuplestore_putvalues(state->store.tuples, desc, row->tts_values, row->tts_isnull);
-	state->store.waiting++;
-	state->store.bytes += MAXALIGN(SizeofMinimalTupleHeader) +
-		heap_compute_data_size(desc, row->tts_values, row->tts_isnull);
-	if (!tuplestore_in_memory(state->store.tuples))
-	{
-		state->member->counters.spilled_bytes += state->store.bytes - state->store.spilled;
-		state->store.spilled = state->store.bytes;
-	}
-}
-
 void
 rf_exchange_stop_reading(ExchangeState *state)
 {
@@ -184,10 +154,6 @@ rf_exchange_stop_reading(ExchangeState *state)
 		state->member->in = NULL;
 	}
 	state->in.ended = true;
-	if (state->store.tuples != NULL)
-		tuplestore_end(state->store.tuples);
-	state->store.tuples = NULL;
-	state->store.waiting = 0;
 }
 
 /* ---------- begin and end ---------- */
@@ -222,13 +188,4 @@ rf_exchange_begin_moving(ExchangeState *state, TupleDesc desc)
 		rf_reassembly_init(&state->in.copy, state->css.ss.ps.state->es_query_cxt,
 						   psprintf("exchange %d", state->spec->number), 0);
 	}
-}
-
-void
-rf_exchange_end_moving(ExchangeState *state)
-{
-	rf_exchange_end_sending(state);
-	if (state->store.tuples != NULL)
-		tuplestore_end(state->store.tuples);
-	state->store.tuples = NULL;
 }

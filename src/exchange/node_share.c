@@ -1,6 +1,9 @@
 /*
- * node_share.c - several read one exchange's rows: the leader and the workers of a Gather together,
- * or several plan nodes, each all of them.
+ * node_share.c - reads one exchange's stored rows: alone, together with the workers of a Gather, or
+ * as one of several plan nodes, each of which gets all of them.
+ *
+ * Rows that are read again, or by several, are collected first: all of them are stored before one is
+ * returned. The rest is about a Gather.
  *
  * Each process takes the next batch that is here and not taken yet, decodes it, and does with the
  * rows what the plan above says. The leader alone moves rows: it receives batches, runs the
@@ -53,11 +56,11 @@ collect_some(ExchangeState *state)
 				 errmsg("exchange %d is read by its own query", state->spec->number)));
 	moved = rf_exchange_receive(state);
 	if (state->in.loaded)
-		rf_exchange_collect_received(state);
+		rf_exchange_store_received(state);
 	switch (rf_exchange_produce(state))
 	{
 		case STEP_OWN_ROW:
-			rf_exchange_collect_own(state);
+			rf_exchange_store_own(state);
 			moved = true;
 			break;
 		case STEP_MOVED:
@@ -66,37 +69,21 @@ collect_some(ExchangeState *state)
 		case STEP_STUCK:
 			break;
 	}
-	if (moved || !rf_exchange_all_read(state))
+	if (moved || !rf_exchange_has_arrived(state))
 		return moved;
 	state->reader.over = true;
 	state->set->unread--;
-	rf_exchange_end_collecting(state);
+	rf_exchange_complete_store(state);
 	return true;
-}
-
-/* Begin with it. Are there rows to be collected? */
-static bool
-begin_collecting(ExchangeState *state)
-{
-	if (state->sharing.collected)
-		return false;
-	if (rf_exchange_collects(state))
-		return true;
-	if (!state->reader.over)
-		elog(ERROR, "rows of exchange %d are being read already", state->spec->number);
-	/* no rows come to this node */
-	rf_exchange_begin_collecting(state);
-	rf_exchange_end_collecting(state);
-	return false;
 }
 
 /* All rows of the exchange, unless they are there already. */
 static void
 collect(ExchangeState *state)
 {
-	if (!begin_collecting(state))
-		return;
-	while (!state->sharing.collected)
+	if (!state->store.complete && state->reader.over)
+		rf_exchange_complete_store(state);	/* no rows come to this node */
+	while (!state->store.complete)
 	{
 		if (!collect_some(state))
 			rf_exchange_sleep(state);
@@ -128,7 +115,7 @@ take_batch(ExchangeState *state)
 	uint32		length;
 
 	if (state->sharing.cursor == NULL)
-		state->sharing.cursor = rf_batches_open(state->sharing.batches, 1, NULL);
+		state->sharing.cursor = rf_batches_open(source_of(state)->store.batches, 1, NULL);
 	if (!rf_batches_next(state->sharing.cursor, &batch, &length))
 		return false;
 	rf_decoder_load(state->sharing.decoder, batch, length);
@@ -138,37 +125,56 @@ take_batch(ExchangeState *state)
 	return true;
 }
 
-TupleTableSlot *
-rf_exchange_next_shared(ExchangeState *state, TupleTableSlot *slot)
+/* The next row of the batch that this process took last. */
+static bool
+next_taken(ExchangeState *state, TupleTableSlot *slot)
 {
 	ExecClearTuple(slot);
-	for (;;)
+	state->sharing.taken = state->sharing.taken &&
+		rf_decoder_next(state->sharing.decoder, slot->tts_values, slot->tts_isnull);
+	if (state->sharing.taken)
+		ExecStoreVirtualTuple(slot);
+	return state->sharing.taken;
+}
+
+bool
+rf_exchange_next_stored(ExchangeState *state, TupleTableSlot *slot)
+{
+	while (!next_taken(state, slot))
 	{
-		if (state->sharing.taken)
-		{
-			if (rf_decoder_next(state->sharing.decoder, slot->tts_values, slot->tts_isnull))
-				return ExecStoreVirtualTuple(slot);
-			state->sharing.taken = false;
-		}
+		if (take_batch(state) || rf_exchange_store_begun(state))
+			continue;
+		state->store.waiting = false;
+		return false;
+	}
+	return true;
+}
+
+TupleTableSlot *
+rf_exchange_next_collected(ExchangeState *state, TupleTableSlot *slot)
+{
+	while (!next_taken(state, slot))
+	{
 		CHECK_FOR_INTERRUPTS();
 		if (!IsParallelWorker())
 			collect_all(state);
 		if (!take_batch(state) && !(IsParallelWorker() && rf_batches_wait(state->sharing.cursor)))
-			return slot;
+			break;
 	}
+	return slot;
 }
 
 void
 rf_exchange_abandon_shared(ExchangeState *state)
 {
-	if (state->sharing.shared && state->sharing.source == NULL && !state->sharing.collected &&
+	if (state->sharing.shared && state->sharing.source == NULL && !state->store.complete &&
 		!IsParallelWorker())
-		rf_batches_abandon(state->sharing.batches);
+		rf_batches_abandon(state->store.batches);
 }
 
 /* The rest of a batch is forgotten; the shared place begins anew with the Gather, or here. */
 void
-rf_exchange_rescan_shared(ExchangeState *state)
+rf_exchange_rescan_collected(ExchangeState *state)
 {
 	state->sharing.taken = false;
 	if (!state->sharing.shared && state->sharing.cursor != NULL)
@@ -215,9 +221,6 @@ rf_exchange_link_readers(ExchangeSet *set)
 						 errdetail("The exchange is not in the statement, or has columns of "
 								   "other types.")));
 		}
-		rf_exchange_begin_collecting(source);
-		if (source->reader.over)
-			rf_exchange_end_collecting(source); /* no rows come to this node */
 		/* the end of one reader does not end it, and it is whole before workers of another start */
 		source->reader.keep = true;
 		foreach(lc, set->members[i].readers)
@@ -225,7 +228,6 @@ rf_exchange_link_readers(ExchangeSet *set)
 			ExchangeState *reader = lfirst(lc);
 
 			reader->sharing.source = source;
-			reader->sharing.batches = source->sharing.batches;
 			reader->reader.keep = true;
 		}
 	}
@@ -243,15 +245,18 @@ void
 rf_exchange_initialize_shared(CustomScanState *node, ParallelContext *pcxt, void *coordinate)
 {
 	ExchangeState *state = (ExchangeState *) node;
+	ExchangeState *source = source_of(state);
 
 	if (pcxt->nworkers == 0)
 		return;
+	if (source->reader.given && !rf_exchange_collects(source))
+		elog(ERROR, "rows of exchange %d are being read already", state->spec->number);
 	state->sharing.parallel = pcxt;
-	if (state->reader.keep || state->sharing.appended || !parallel_leader_participation)
-		collect(source_of(state));
-	else
-		(void) begin_collecting(state);
-	state->sharing.cursor = rf_batches_open(state->sharing.batches, pcxt->nworkers + 1, coordinate);
+	if (state->reader.keep || source->reader.over || state->sharing.appended ||
+		!parallel_leader_participation)
+		collect(source);
+	rf_exchange_require_store(source);
+	state->sharing.cursor = rf_batches_open(source->store.batches, pcxt->nworkers + 1, coordinate);
 	state->sharing.shared = true;
 }
 
@@ -271,7 +276,7 @@ rf_exchange_initialize_worker(CustomScanState *node, shm_toc * toc, void *coordi
 
 	state->sharing.cursor =
 		rf_batches_attach(coordinate, node->ss.ps.state->es_query_cxt, state->owner);
-	state->sharing.batches = rf_batches_of(state->sharing.cursor);
+	state->store.batches = rf_batches_of(state->sharing.cursor);
 	state->sharing.shared = true;
 }
 

@@ -5,7 +5,7 @@
  *
  * spec.c        the specification of rdma.exchange
  * node_set.c    the session's set of exchanges and the functions that set it up
- * node_outbox.c  batches of the workers that run an exchange's query, on their way to their leader
+ * node_queues.c  batches of the workers that run an exchange's query, on their way to their leader
  * node_filter.c  which keys have partners, and dropping rows without
  * node_out.c    one exchange's rows: out of its query, to the nodes they belong to
  * node_move.c   and in from other nodes
@@ -17,8 +17,8 @@
  * node_probe.c  its rows in the order of an index that they are looked up in
  * node_plan.c   the custom scan in the place of rdma.exchange()
  *
- * All of it belongs to one backend, but for the structures that node_outbox.c shares with parallel
- * workers, and a shared store of batches (batches.h).
+ * All of it belongs to one backend, but for the queues that node_queues.c shares with parallel workers,
+ * and a shared store of batches (batches.h).
  */
 #ifndef RF_EXCHANGE_NODE_H
 #define RF_EXCHANGE_NODE_H
@@ -26,7 +26,6 @@
 #include "postgres.h"
 
 #include "executor/execdesc.h"
-#include "lib/ilist.h"
 #include "nodes/execnodes.h"
 #include "nodes/extensible.h"
 #include "nodes/pathnodes.h"
@@ -106,8 +105,8 @@ rf_exchange_plan_of(const Plan *plan)
 typedef struct ExchangeState ExchangeState;
 typedef struct ExchangeKeys ExchangeKeys;
 typedef struct ExchangeFilters ExchangeFilters;
-typedef struct ExchangeOutbox ExchangeOutbox;
-typedef struct ExchangeOutboxes ExchangeOutboxes;
+typedef struct ExchangeQueue ExchangeQueue;
+typedef struct ExchangeQueues ExchangeQueues;
 typedef struct ExchangeWorkerBatch ExchangeWorkerBatch;
 
 typedef struct ExchangeCounters
@@ -195,7 +194,7 @@ typedef struct ExchangeOutlet
  * One exchange is several jobs. All of the following belongs to the backend that runs the plan
  * node; its memory goes with the query. Workers of a Gather above it have only the fields that
  * begin a scan, and `sharing`; workers of its query have `input`, `routing`, `sending` and their
- * outbox.
+ * queue.
  */
 
 /* The rows of this node's query (node_exec.c) */
@@ -216,8 +215,8 @@ typedef struct ExchangeInput
 typedef struct ExchangeWorkers
 {
 	GatherState *gather;		/* NULL without workers */
-	ExchangeOutboxes *outboxes; /* their batches; NULL: no workers were started, or all is sent */
-	ExchangeOutbox *outbox;		/* in such a worker: takes the place of the flows */
+	ExchangeQueues *queues;		/* their batches; NULL: no workers were started, or all is sent */
+	ExchangeQueue *queue;		/* in such a worker: takes the place of the flows */
 } ExchangeWorkers;
 
 /* Which consumers get the rows of the query (node_out.c) */
@@ -390,80 +389,72 @@ rf_exchange_is_free(const ExchangeState *state, bool waiting)
 		!(state->reader.lent && (!state->reader.copied || (waiting && state->reader.exposed)));
 }
 
-/* node_outbox.c */
+/* node_queues.c */
 
-/* A worker's batch for one destination. */
+/* A worker's batch. */
 struct ExchangeWorkerBatch
 {
-	dlist_node	node;			/* of the list that it waits in */
-	int			worker;			/* whose memory it lies in; -1: in the leader's own */
-	int			number;			/* of that memory */
 	int			consumer;		/* the number of consumers: for all of them */
 	const uint8 *data;			/* 8-aligned */
 	uint32		length;
 	uint64		rows;
 };
 
-typedef struct ExchangeOutboxShape
+typedef struct ExchangeQueueShape
 {
 	int			workers;
 	int			consumers;
-	bool		replicate;		/* all batches are for all consumers */
 	int			own;			/* the consumer that is the leader's node itself, or -1 */
-	uint32		batch_size;		/* bytes at most; larger batches come in pieces */
-} ExchangeOutboxShape;
+	uint32		batch_size;		/* of a buffer; only a batch of one row may be larger */
+} ExchangeQueueShape;
 
 /*
- * Leader: makes the outboxes of `workers` at `space`, which is shared, 8-aligned, and has the size
- * that rf_outboxes_size() says. The handle lives in the current memory context, and is of no use
+ * Leader: makes the queues of `workers` at `space` in the segment, which is 8-aligned, and has the
+ * size that rf_queues_size() says. The handle lives in the current memory context, and is of no use
  * after the space has gone.
  */
-extern Size rf_outboxes_size(const ExchangeOutboxShape *shape);
-extern ExchangeOutboxes *rf_outboxes_create(const ExchangeOutboxShape *shape, void *space);
-
-/*
- * Leader: take over the batches that the workers have handed over, unless some still wait to be
- * sent. True: there was something.
- */
-extern bool rf_outboxes_take(ExchangeOutboxes *outboxes);
+extern Size rf_queues_size(const ExchangeQueueShape *shape);
+extern ExchangeQueues *rf_queues_create(const ExchangeQueueShape *shape, void *space,
+										dsm_segment * segment);
 
 /*
  * The next batch for other nodes, and the next one for this node; NULL if there is no batch now.
- * The caller returns it by rf_outboxes_sent() or rf_outboxes_read().
+ * The caller returns it by rf_queues_sent() or rf_queues_read(); until then there is no further one
+ * of that worker.
  */
-extern const ExchangeWorkerBatch *rf_outboxes_next_to_send(ExchangeOutboxes *outboxes);
-extern const ExchangeWorkerBatch *rf_outboxes_next_to_read(ExchangeOutboxes *outboxes);
-extern void rf_outboxes_sent(ExchangeOutboxes *outboxes, const ExchangeWorkerBatch *batch);
-extern void rf_outboxes_read(ExchangeOutboxes *outboxes, const ExchangeWorkerBatch *batch);
+extern const ExchangeWorkerBatch *rf_queues_next_to_send(ExchangeQueues *queues);
+extern const ExchangeWorkerBatch *rf_queues_next_to_read(ExchangeQueues *queues);
+extern void rf_queues_sent(ExchangeQueues *queues, const ExchangeWorkerBatch *batch);
+extern void rf_queues_read(ExchangeQueues *queues, const ExchangeWorkerBatch *batch);
 
-/* Nothing was handed over that has not been given back. */
-extern bool rf_outboxes_are_empty(const ExchangeOutboxes *outboxes);
+/* All batches that the workers have put in were sent and read. */
+extern bool rf_queues_are_empty(ExchangeQueues *queues);
 
 /* Nobody wants more rows: the workers may end. */
-extern void rf_outboxes_stop(ExchangeOutboxes *outboxes);
+extern void rf_queues_stop(ExchangeQueues *queues);
 
 /* Nobody reads here any more: drop the rows for this node. */
-extern void rf_outboxes_stop_reading(ExchangeOutboxes *outboxes);
+extern void rf_queues_stop_reading(ExchangeQueues *queues);
 
 /*
  * Rows that each worker took from the plan, and how many of all were filtered; the workers have
  * ended.
  */
-extern void rf_outboxes_count(ExchangeOutboxes *outboxes, uint64 *rows, uint64 *filtered);
+extern void rf_queues_count(ExchangeQueues *queues, uint64 *rows, uint64 *filtered);
 
 /* Worker: its own, in the current memory context. */
-extern ExchangeOutbox *rf_outbox_attach(void *space, int worker);
+extern ExchangeQueue *rf_queue_attach(void *space, int worker);
 
-/* As rf_group_try_acquire and rf_group_submit_all; the consumer may be all of them. */
-extern RfAcquire rf_outbox_acquire(ExchangeOutbox *outbox, int consumer, RfGroupBuffer *buffer);
-extern void rf_outbox_submit(ExchangeOutbox *outbox, const RfGroupSubmit *submits, int count);
-extern bool rf_outbox_is_stopped(const ExchangeOutbox *outbox);
+/* Memory for its next batch for that consumer, which may be all of them; always the same. */
+extern void rf_queue_buffer(ExchangeQueue *queue, int consumer, RfGroupBuffer *buffer);
 
-/* Sleep until the leader has given something back. */
-extern void rf_outbox_wait(ExchangeOutbox *outbox);
+/* Copies a batch, from anywhere, into the queue; waits for room. */
+extern void rf_queue_put(ExchangeQueue *queue, int consumer, const uint8 *batch, uint32 length,
+						 uint64 rows);
+extern bool rf_queue_is_stopped(const ExchangeQueue *queue);
 
-/* At its end, for rf_outboxes_count(). */
-extern void rf_outbox_count(ExchangeOutbox *outbox, uint64 rows, uint64 filtered);
+/* Nothing more comes; the numbers are for rf_queues_count(). */
+extern void rf_queue_end(ExchangeQueue *queue, uint64 rows, uint64 filtered);
 
 /* node_filter.c */
 

@@ -10,43 +10,20 @@
  * number is not above W's: it runs X's query, sends, and keeps in X's store the rows for itself.
  * Excepted are those whose query is being run further up the stack.
  *
- * Why nothing hangs. An exchange inside another exchange's query has a lower number than that. So
- * along one backend's stack, from the plan's root inwards, the numbers waited for fall strictly.
- * Take the lowest number L that the innermost wait of some node is for; all other nodes compute
- * (and will wait or end), or wait for L or more. Each node drives L: it could only be excepted if
- * L's query was on its stack, but then the innermost wait there would be for a number below L.
- * Hence the missing rows of L are made, sent and received, for any plans. A node that has ended
- * drives all until nobody wants anything from it (rf_exchange_finish_all), and so does a node that
- * waits for the reader of its result (rf_exchange_acquire). Rows that a store cannot hold in
- * work_mem it keeps on disk, so no receiving node stops a sender for good.
- *
- * Several readers of an exchange (node_share.c). Each of them waits for that exchange, whose number
- * is below the number of every exchange around one of them: so the numbers still fall along the
- * stack.
- *
- * Workers. Workers of an exchange's query (node_workers.c) wait for nobody but their leader, and
- * only for room to put rows into. It takes over their batches whenever it runs or drives the
- * exchange, and it does not sleep in the Gather above them: as long as they have rows the query
- * has, and the exchange waits like any other, with its query not on the stack.
- *
- * Filters. An exchange F whose rows are filtered by the rows of S (node_filter.c) begins when all
- * rows of S are here. S has the lower number: a process that waits for F, or drives it, drives S.
- * If F is the lowest number L above, then nobody waits for less, so the rows of S that are missing
- * anywhere are made, sent and received like the rows of L, and F begins on every node. Where S
- * cannot be driven, because its last row may be in use, or because nobody reads it to the end, F
- * does not wait for it. The wait for the filters of other nodes has a limit.
+ * Why nothing hangs: docs/architecture.md, "Why exchanges cannot deadlock". It needs of this file that
+ * the exchange with the lowest number that some node waits for is driven by every node; that to
+ * drive never waits, as a store takes every batch; and that a node which has ended
+ * (rf_exchange_finish_all), or waits for the reader of its result (rf_exchange_acquire), drives all.
  *
  * Rows in use. A stored row stays until the reader asks for the next one. Driving X invalidates any
  * other row that X gave out last, if it points into memory of X's query or of a batch
- * (state->reader.lent). A reader that copies the rows it takes, like
- * Sort, has no use for the row once it has given control back. So, with C the nearest such reader
- * above X:
+ * (state->reader.lent). A reader that copies the rows it takes, like Sort, has no use for the row
+ * once it has given control back. So, with C the nearest such reader above X:
  *
  * - No other exchange is below C: nothing can wait before the row is done with. It is lent, and any
  *   waiting process may drive X all the same.
  * - Another exchange is below C, or there is no C (state->reader.exposed): the row is copied as
- *   long as
- *   other exchanges may wait. Only the last exchange that is read lends its rows then, and only the
+ *   long as other exchanges may wait. Only the last exchange that is read lends its rows then, and only the
  *   reader of the result can still be waited for. With a C, X may be driven meanwhile. Without,
  *   rows leave while X is being read, and their reader must take them: it takes them from any node,
  *   and while it waits for one it stores the rows that come from the other nodes (scan_nodes.c).

@@ -16,7 +16,7 @@ rf_exchange_drop_batch(ExchangeState *state)
 	if (state->in.holding)
 		rf_group_release(state->member->in, &state->in.buffer);
 	if (state->in.from != NULL)
-		rf_outboxes_read(state->workers.outboxes, state->in.from);
+		rf_queues_read(state->workers.queues, state->in.from);
 	state->in.from = NULL;
 	state->in.holding = false;
 	state->in.loaded = false;
@@ -52,7 +52,7 @@ load_received(ExchangeState *state, const void *batch, uint32 length)
 static bool
 load_from_workers(ExchangeState *state)
 {
-	const ExchangeWorkerBatch *batch = rf_outboxes_next_to_read(state->workers.outboxes);
+	const ExchangeWorkerBatch *batch = rf_queues_next_to_read(state->workers.queues);
 
 	if (batch == NULL)
 		return false;
@@ -82,7 +82,7 @@ rf_exchange_receive(ExchangeState *state)
 	RfGroup    *in = state->member->in;
 
 	state->in.unpolled = 0;
-	if (!state->in.loaded && state->workers.outboxes != NULL && load_from_workers(state))
+	if (!state->in.loaded && state->workers.queues != NULL && load_from_workers(state))
 		return true;
 	while (!state->in.loaded && !state->in.ended)
 	{
@@ -146,8 +146,8 @@ rf_exchange_stop_reading(ExchangeState *state)
 			state->set->unread--;
 	}
 	rf_exchange_drop_batch(state);
-	if (state->workers.outboxes != NULL)
-		rf_outboxes_stop_reading(state->workers.outboxes);
+	if (state->workers.queues != NULL)
+		rf_queues_stop_reading(state->workers.queues);
 	if (state->member->in != NULL)
 	{
 		rf_group_stop(state->member->in);

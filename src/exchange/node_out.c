@@ -55,9 +55,13 @@ get_buffer(ExchangeState *state, int consumer)
 		return true;
 	if (outlet->stopped)
 		return false;
-	switch (state->workers.outbox != NULL ?
-			rf_outbox_acquire(state->workers.outbox, consumer, &outlet->buffer) :
-			rf_group_try_acquire(state->member->out, consumer, &outlet->buffer))
+	if (state->workers.queue != NULL)
+	{
+		rf_queue_buffer(state->workers.queue, consumer, &outlet->buffer);
+		outlet->has_buffer = true;
+		return true;
+	}
+	switch (rf_group_try_acquire(state->member->out, consumer, &outlet->buffer))
 	{
 		case RF_ACQUIRED:
 			outlet->has_buffer = true;
@@ -75,12 +79,15 @@ get_buffer(ExchangeState *state, int consumer)
 static void
 submit(ExchangeState *state, int count)
 {
-	if (count == 0)
-		return;
-	if (state->workers.outbox != NULL)
-		rf_outbox_submit(state->workers.outbox, state->sending.submits, count);
-	else
+	if (state->workers.queue == NULL && count > 0)
 		rf_group_submit_all(state->member->out, state->sending.submits, count);
+	for (int i = 0; i < count && state->workers.queue != NULL; i++)
+	{
+		const RfGroupSubmit *batch = &state->sending.submits[i];
+
+		rf_queue_put(state->workers.queue, batch->buffer->member, batch->buffer->buffer.data,
+					 batch->length, batch->rows);
+	}
 }
 
 /* The outlet's buffer has a batch, or a part of one; the caller submits it. */
@@ -166,6 +173,20 @@ take_part(ExchangeState *state, ExchangeOutlet *outlet)
 	return submit;
 }
 
+/* A worker passes it on whole: it is a large row. */
+static void
+put_parcel(ExchangeState *state)
+{
+	for (int consumer = 0; consumer < state->routing.destinations; consumer++)
+	{
+		if (state->sending.outlets[consumer].parcel_left == 0)
+			continue;
+		rf_queue_put(state->workers.queue, consumer, state->sending.parcel.data,
+					 state->sending.parcel.length, state->sending.parcel.rows);
+		state->sending.outlets[consumer].parcel_left = 0;
+	}
+}
+
 /* False: some consumer has no buffer now. */
 static bool
 send_parcel(ExchangeState *state, bool *moved)
@@ -177,6 +198,8 @@ send_parcel(ExchangeState *state, bool *moved)
 		return true;
 	/* Rows encoded for one consumer alone are sent before it: their buffer is the next. */
 	send_begun(state, true);
+	if (state->workers.queue != NULL)
+		put_parcel(state);
 	do
 	{
 		count = 0;
@@ -200,7 +223,7 @@ send_parcel(ExchangeState *state, bool *moved)
 		return false;
 	state->sending.parcel.data = NULL;
 	if (state->sending.parcel.from != NULL)
-		rf_outboxes_sent(state->workers.outboxes, state->sending.parcel.from);
+		rf_queues_sent(state->workers.queues, state->sending.parcel.from);
 	state->sending.parcel.from = NULL;
 	return true;
 }
@@ -216,8 +239,7 @@ send_from_workers(ExchangeState *state, bool *moved)
 	{
 		const ExchangeWorkerBatch *batch;
 
-		*moved |= rf_outboxes_take(state->workers.outboxes);
-		batch = rf_outboxes_next_to_send(state->workers.outboxes);
+		batch = rf_queues_next_to_send(state->workers.queues);
 		if (batch == NULL)
 			return true;
 		begin_parcel(state, batch->data, batch->length, batch->rows,
@@ -507,8 +529,8 @@ static void
 stop_input(ExchangeState *state)
 {
 	state->input.over = true;
-	if (state->workers.outboxes != NULL)
-		rf_outboxes_stop(state->workers.outboxes);
+	if (state->workers.queues != NULL)
+		rf_queues_stop(state->workers.queues);
 }
 
 /* Collects rows until they are to be routed. False: the step ended before. */
@@ -519,7 +541,7 @@ take_rows(ExchangeState *state)
 
 	if (state->sending.live_outlets == 0 && state->reader.over)
 		stop_input(state);
-	if (state->workers.outbox != NULL && rf_outbox_is_stopped(state->workers.outbox))
+	if (state->workers.queue != NULL && rf_queue_is_stopped(state->workers.queue))
 		state->input.over = true;
 	for (int n = 0; n < ROWS_PER_STEP; n++)
 	{
@@ -552,9 +574,9 @@ workers_are_done(ExchangeState *state, bool *moved)
 		return true;
 	if (poll_gather(state))
 		return false;
-	if (state->workers.outboxes == NULL)
+	if (state->workers.queues == NULL)
 		return true;
-	return send_from_workers(state, moved) && rf_outboxes_are_empty(state->workers.outboxes);
+	return send_from_workers(state, moved) && rf_queues_are_empty(state->workers.queues);
 }
 
 /* The query has no more rows, or no more are needed, and all its rows were sent. */
@@ -568,7 +590,7 @@ end_query(ExchangeState *state)
 			ExitParallelMode();
 		state->input.query->estate->es_use_parallel_mode = false;
 	}
-	state->workers.outboxes = NULL;
+	state->workers.queues = NULL;
 	state->sending.production = PRODUCTION_ENDING;
 }
 
@@ -771,7 +793,7 @@ rf_exchange_produce(ExchangeState *state)
 			state->input.rows += state->routing.rows->count;
 			route_rows(state);
 		}
-		if (state->workers.outboxes != NULL && !send_from_workers(state, &moved))
+		if (state->workers.queues != NULL && !send_from_workers(state, &moved))
 			return moved ? STEP_MOVED : STEP_STUCK;
 		all_sent = send_rows(state, &moved);
 		if (new_rows && has_own_row(state))
@@ -863,7 +885,7 @@ make_outlets(ExchangeState *state, TupleDesc desc)
 
 	state->sending.live_outlets = state->routing.consumers - (own >= 0 ? 1 : 0);
 	state->routing.destinations = state->routing.consumers;
-	if (state->workers.outbox != NULL)
+	if (state->workers.queue != NULL)
 	{
 		/* rows for all consumers are one more destination: the leader sends them to each */
 		state->sending.common.list = true;

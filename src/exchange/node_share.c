@@ -12,15 +12,11 @@
  * flow and no query. The number of workers, and the time at which they start, change only the
  * speed.
  *
- * Why nothing hangs: collecting is a wait for one exchange like any other (node_drive.c), in the
- * one process that waits for exchanges. To keep batches never blocks: batches without room in
- * memory go to a file, which the processes read when it is complete. Workers wait for batches, so
- * the leader must not wait for workers before all have come. It would in nodes of core: at the
- * barrier of a hash table that has to grow, for all that fill it. But it has no row to fill it with
- * before it has read an exchange below it, and by then it has collected all. Only Append has rows
- * from elsewhere first: exchanges below it are collected before the workers start. So are exchanges
- * that the leader may be asked for again before it has read them to the end, and all if it takes no
- * part in the plan.
+ * Why nothing hangs: docs/architecture.md, "Why exchanges cannot deadlock". Workers wait for stored
+ * batches, so the leader must not wait for workers before all are stored: it collects all exchanges
+ * below the Gather when it first reads one of them. Exchanges below Append, which brings other rows
+ * first, are collected before the workers start; so are exchanges that the leader may be asked for
+ * again before it has read them to the end, and all if it takes no part in the plan.
  *
  * A Gather that runs without workers does not collect: its leader reads as if it were alone.
  *

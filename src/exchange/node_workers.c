@@ -4,7 +4,7 @@
  *
  * In a worker it takes all rows of its part of the plan, finds the nodes they belong to, drops rows
  * without partners, and encodes the rest, with the code that a query without workers uses
- * (node_out.c): a full send buffer there is a batch for the leader here (node_outbox.c). It returns
+ * (node_out.c): a full send buffer there is a batch for the leader here (node_queues.c). It returns
  * no row, so Gather has no rows to pass on, which would cost more than to make them.
  *
  * The leader takes rows of its own part directly, not through Gather. It asks that for a row only
@@ -42,7 +42,7 @@ typedef struct SharedProducer
 	Size		desc;			/* where these are, from here: the group's description, */
 	Size		collations;		/* of the columns, an Oid each, */
 	Size		filters;
-	Size		outboxes;
+	Size		queues;
 	char		spec[FLEXIBLE_ARRAY_MEMBER];
 } SharedProducer;
 
@@ -215,14 +215,14 @@ rf_workers_link(ExchangeState *state)
 
 /* ---------- memory shared by the processes ---------- */
 
-static ExchangeOutboxShape
+static ExchangeQueueShape
 shape_of(const ExchangeState *state, int workers)
 {
 	const RfGroupDesc *desc = state->member->desc;
 
-	return (ExchangeOutboxShape)
+	return (ExchangeQueueShape)
 	{
-		workers, desc->consumers, state->spec->replicate, state->member->consumer,
+		workers, desc->consumers, state->member->consumer,
 			desc->slot_size - sizeof(RfSlotHeader)
 	};
 }
@@ -237,15 +237,15 @@ spec_of(const ExchangeState *state)
 static Size
 lay_out(const ExchangeState *state, int workers, SharedProducer *shared)
 {
-	ExchangeOutboxShape shape = shape_of(state, workers);
+	ExchangeQueueShape shape = shape_of(state, workers);
 
 	shared->linked = true;
 	shared->desc = MAXALIGN(offsetof(SharedProducer, spec) + strlen(spec_of(state)) + 1);
 	shared->collations = shared->desc + MAXALIGN(state->member->desc->length);
 	shared->filters = shared->collations +
 		MAXALIGN(state->store.arriving->tts_tupleDescriptor->natts * sizeof(Oid));
-	shared->outboxes = shared->filters + rf_filter_shared_size(state);
-	return shared->outboxes + rf_outboxes_size(&shape);
+	shared->queues = shared->filters + rf_filter_shared_size(state);
+	return shared->queues + rf_queues_size(&shape);
 }
 
 static Size
@@ -259,14 +259,14 @@ estimate_shared(CustomScanState *node, ParallelContext *pcxt)
 
 /*
  * Fills the shared memory from which a worker can make its exchange: specification, group,
- * collations, filters and outboxes.
+ * collations, filters and queues.
  */
 static void
 initialize_shared(CustomScanState *node, ParallelContext *pcxt, void *coordinate)
 {
 	ExchangeState *state = ((ProducerState *) node)->exchange;
 	SharedProducer *shared = coordinate;
-	ExchangeOutboxShape shape;
+	ExchangeQueueShape shape;
 	MemoryContext caller;
 	Oid		   *collations;
 
@@ -282,7 +282,7 @@ initialize_shared(CustomScanState *node, ParallelContext *pcxt, void *coordinate
 		collations[i] = TupleDescAttr(state->store.arriving->tts_tupleDescriptor, i)->attcollation;
 	rf_filter_share(state, (uint64 *) ((char *) shared + shared->filters));
 	caller = MemoryContextSwitchTo(node->ss.ps.state->es_query_cxt);
-	state->workers.outboxes = rf_outboxes_create(&shape, (char *) shared + shared->outboxes);
+	state->workers.queues = rf_queues_create(&shape, (char *) shared + shared->queues, pcxt->seg);
 	MemoryContextSwitchTo(caller);
 }
 
@@ -325,15 +325,15 @@ make_worker(ProducerState *producer)
 	state->input.started = true;
 	state->reader.over = true;
 	state->sending.production = PRODUCTION_RUNNING;
-	state->workers.outbox =
-		rf_outbox_attach((char *) shared + shared->outboxes, ParallelWorkerNumber);
+	state->workers.queue =
+		rf_queue_attach((char *) shared + shared->queues, ParallelWorkerNumber);
 	rf_exchange_begin_sending(state, desc);
 	state->routing.spread_turn += ParallelWorkerNumber + 1;
 	rf_filter_attach(state, (const uint64 *) ((char *) shared + shared->filters));
 	return state;
 }
 
-/* Worker: routes all rows of its part of the query to the outbox, and counts them at the end. */
+/* Worker: routes all rows of its part of the query into its queue, and counts them at the end. */
 static void
 produce_all(ProducerState *producer)
 {
@@ -344,13 +344,10 @@ produce_all(ProducerState *producer)
 	while (state->sending.production != PRODUCTION_OVER)
 	{
 		CHECK_FOR_INTERRUPTS();
-		if (rf_exchange_produce(state) == STEP_STUCK &&
-			state->sending.production != PRODUCTION_OVER)
-			rf_outbox_wait(state->workers.outbox);
+		(void) rf_exchange_produce(state);
 	}
 	rf_exchange_end_sending(state);
-	rf_outbox_count(state->workers.outbox, state->input.rows,
-					state->member->counters.rows_filtered);
+	rf_queue_end(state->workers.queue, state->input.rows, state->member->counters.rows_filtered);
 	if (instrument != NULL)
 		instrument->tuplecount += state->input.rows;
 	MemoryContextSwitchTo(caller);
@@ -387,12 +384,12 @@ shutdown_producer(CustomScanState *node)
 	StringInfoData text;
 	MemoryContext caller;
 
-	if (state == NULL || state->workers.outboxes == NULL)
+	if (state == NULL || state->workers.queues == NULL)
 		return;
 	caller = MemoryContextSwitchTo(state->set->context);
 	workers = state->workers.gather->pei->pcxt->nworkers;
 	rows = palloc0(workers * sizeof(uint64));
-	rf_outboxes_count(state->workers.outboxes, rows, &filtered);
+	rf_queues_count(state->workers.queues, rows, &filtered);
 	state->member->counters.rows_filtered += filtered;
 	initStringInfo(&text);
 	appendStringInfo(&text, UINT64_FORMAT, state->input.rows);

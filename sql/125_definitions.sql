@@ -20,7 +20,7 @@ CREATE TABLE t (a int, b text, c numeric(10, 2), d date, e text[], j jsonb, ts t
 CREATE TABLE t1 PARTITION OF t FOR VALUES IN (1);
 CREATE TABLE other (a int);
 CREATE FUNCTION judge(VARIADIC statements text[]) RETURNS SETOF text LANGUAGE sql SET search_path = pg_catalog AS $$
-  SELECT concat(coalesce(rdma.define('def.t', s, false), 'yes'), ' | ', s) FROM unnest(statements) WITH ORDINALITY u(s, place) ORDER BY place $$;
+  SELECT concat(coalesce(rdma_internal.define('def.t', s, false), 'yes'), ' | ', s) FROM unnest(statements) WITH ORDINALITY u(s, place) ORDER BY place $$;
 SELECT judge('CREATE INDEX i ON def.t (a)', 'CREATE UNIQUE INDEX i ON def.t1 USING btree (lower(b) COLLATE "C" text_pattern_ops DESC, a) INCLUDE (c) WITH (fillfactor = 70) WHERE (a > 0 AND b ~~ ''x%'')',
   'CREATE INDEX i ON def.t USING gin (j jsonb_path_ops, e)', 'CREATE INDEX i ON def.t USING gist (p)', 'CREATE INDEX i ON def.t USING brin (d)', 'CREATE INDEX i ON def.t (((j -> ''a'') ->> ''b''), ((c)::integer), abs(a), (CASE WHEN a > 1 THEN b ELSE ''x'' END), COALESCE(b, ''y''))');
 SELECT judge('ALTER TABLE def.t ADD CONSTRAINT c PRIMARY KEY (a, b) INCLUDE (c)', 'ALTER TABLE def.t ADD CONSTRAINT c UNIQUE (a) DEFERRABLE INITIALLY DEFERRED', 'ALTER TABLE def.t1 ADD CONSTRAINT c EXCLUDE USING gist (p WITH ~=) WHERE (a > 5)',
@@ -59,10 +59,10 @@ CREATE FUNCTION mine(int) RETURNS int IMMUTABLE LANGUAGE sql AS 'SELECT $1';
 CREATE FUNCTION effects(int) RETURNS int VOLATILE LANGUAGE sql AS 'SELECT $1';
 CREATE TABLE moody (a int, m guest.mood, n int);
 CREATE FUNCTION judge_moody(VARIADIC expressions text[]) RETURNS SETOF text LANGUAGE sql SET search_path = pg_catalog AS $$
-  SELECT concat(coalesce(rdma.define('def.moody', format('ALTER TABLE def.moody ADD CONSTRAINT c CHECK (%s)', e), false), 'yes'), ' | ', e) FROM unnest(expressions) WITH ORDINALITY u(e, place) ORDER BY place $$;
+  SELECT concat(coalesce(rdma_internal.define('def.moody', format('ALTER TABLE def.moody ADD CONSTRAINT c CHECK (%s)', e), false), 'yes'), ' | ', e) FROM unnest(expressions) WITH ORDINALITY u(e, place) ORDER BY place $$;
 SELECT judge_moody('def.mine(a) > 0', 'def.effects(a) > 0', 'guest.f(a) > 0', 'guest.f(1) > 0', 'OPERATOR(guest.##) a > 0', 'a OPERATOR(guest.===) 1', 'a OPERATOR(guest.===) ANY (ARRAY[1])', '(1)::guest.odd > 0', '''{1}''::guest.odd[] IS NULL', '(''(1,2)''::guest.pair).b > 0', 'ROW(a, guest.f(a)) IS NULL',
   'm = ''good''', 'm IN (''good'', ''bad'')', 'm > ''bad''', 'upper((m)::text) = ''X''', '(m)::text = ''x''', 'm || ''x'' = ''y''', 'quote_literal(m) = ''x''', 'to_json(m) IS NULL', 'jsonb_build_array(m) IS NULL', 'row_to_json(moody.*) IS NULL', 'row_to_json(ROW(a, m)) IS NULL', 'to_jsonb(ARRAY[m]) IS NULL', 'to_json(a) IS NOT NULL', 'concat(m, ''x'') = ''goodx''', 'enum_first(m) = ''bad''');
-SELECT coalesce(rdma.define('def.moody', s, false), 'yes') || ' | ' || s FROM unnest(ARRAY['ALTER TABLE def.moody ADD CONSTRAINT c EXCLUDE (a WITH OPERATOR(guest.===))', 'CREATE STATISTICS def.s ON a, guest.f(a) FROM def.moody', 'CREATE INDEX ON def.moody (a) WHERE guest.ok(a)', 'CREATE INDEX ON def.moody (m)', 'CREATE INDEX ON def.moody (a) INCLUDE (m)',
+SELECT coalesce(rdma_internal.define('def.moody', s, false), 'yes') || ' | ' || s FROM unnest(ARRAY['ALTER TABLE def.moody ADD CONSTRAINT c EXCLUDE (a WITH OPERATOR(guest.===))', 'CREATE STATISTICS def.s ON a, guest.f(a) FROM def.moody', 'CREATE INDEX ON def.moody (a) WHERE guest.ok(a)', 'CREATE INDEX ON def.moody (m)', 'CREATE INDEX ON def.moody (a) INCLUDE (m)',
   'CREATE TABLE def.moody (a guest.odd)', 'CREATE TABLE def.moody (a guest.odd[])', 'CREATE TABLE def.moody (a guest.pair)', 'CREATE TABLE def.moody (a guest.mood[])', 'CREATE TABLE def.moody (a int, b int GENERATED ALWAYS AS (guest.f(a)) STORED)', 'CREATE TABLE def.moody (a int) PARTITION BY RANGE ((guest.f(a)))']) s;
 SELECT rolsuper FROM pg_roles WHERE rolname = 'regress_def_guest';
 -- When a definition runs, its names mean what was checked: no other role may change what is in their schemas, or make casts of their types.
@@ -71,7 +71,7 @@ CREATE FUNCTION shared.f(int) RETURNS int IMMUTABLE LANGUAGE sql AS 'SELECT $1';
 CREATE FUNCTION guest.superusers(int) RETURNS int IMMUTABLE LANGUAGE sql AS 'SELECT $1';
 CREATE OPERATOR shared.## (RIGHTARG = int, FUNCTION = shared.f);
 CREATE FUNCTION judge_run(VARIADIC statements text[]) RETURNS SETOF text LANGUAGE sql SET search_path = pg_catalog AS $$
-  SELECT concat(coalesce(rdma.define('def.moody', s, true), 'yes'), ' | ', s) FROM unnest(statements) WITH ORDINALITY u(s, place) ORDER BY place $$;
+  SELECT concat(coalesce(rdma_internal.define('def.moody', s, true), 'yes'), ' | ', s) FROM unnest(statements) WITH ORDINALITY u(s, place) ORDER BY place $$;
 BEGIN;
 SELECT judge_run('ALTER TABLE def.moody ADD CONSTRAINT c1 CHECK (shared.f(a) > 0)', 'CREATE INDEX i1 ON def.moody ((OPERATOR(shared.##) a))', 'CREATE INDEX i2 ON def.moody (m)', 'ALTER TABLE def.moody ADD CONSTRAINT c2 CHECK (m = ''good'')', 'ALTER TABLE def.moody ADD CONSTRAINT c3 CHECK (guest.superusers(a) > 0)',
   'CREATE INDEX i3 ON def.moody (a) WHERE m IS NOT NULL', 'CREATE STATISTICS def.s ON a, (enum_first(m)) FROM def.moody');
@@ -80,19 +80,19 @@ SELECT judge_run('ALTER TABLE def.moody ADD CONSTRAINT c4 CHECK (shared.f(a) > 0
 GRANT CREATE ON SCHEMA shared TO PUBLIC;
 SELECT judge_run('CREATE STATISTICS def.s2 ON a, shared.f(a) FROM def.moody');
 ROLLBACK;
-SELECT rdma.define('def.moody2', 'CREATE TABLE def.moody2 (a guest.mood, b int GENERATED ALWAYS AS (length(upper((a)::text))) STORED)', false);
+SELECT rdma_internal.define('def.moody2', 'CREATE TABLE def.moody2 (a guest.mood, b int GENERATED ALWAYS AS (length(upper((a)::text))) STORED)', false);
 DROP SCHEMA shared CASCADE;
 -- his own code is his
 SET ROLE regress_def_guest;
 CREATE TABLE guest.t (a int);
-SELECT rdma.define('guest.t', 'CREATE INDEX ON guest.t (guest.f(a))', true) IS NULL, rdma.define('guest.t', 'CREATE INDEX ON guest.t (a) WHERE guest.rise()', true);
+SELECT rdma_internal.define('guest.t', 'CREATE INDEX ON guest.t (guest.f(a))', true) IS NULL, rdma_internal.define('guest.t', 'CREATE INDEX ON guest.t (a) WHERE guest.rise()', true);
 SELECT count(*) FROM pg_index WHERE indrelid = 'guest.t'::regclass;
 RESET ROLE;
 DROP TABLE guest.t;
 
 -- types by the names that a node gives them
-SELECT rdma.known_type(t) FROM unnest(ARRAY['int', 'numeric(10,2)', 'character varying(20)', 'text[]', 'interval day to second(3)', 'timestamp(3) with time zone', 'bit(3)', '"char"', 'guest.mood', 'guest.odd']) t;
-SELECT said(format('SELECT rdma.known_type(%L)', t)) FROM unnest(ARRAY['guest.odd[]', 'guest.pair', 'int) SERVER x; DROP TABLE y', 'int, b int', 'int DEFAULT 1', '', 'nothing']) t;
+SELECT rdma_internal.known_type(t) FROM unnest(ARRAY['int', 'numeric(10,2)', 'character varying(20)', 'text[]', 'interval day to second(3)', 'timestamp(3) with time zone', 'bit(3)', '"char"', 'guest.mood', 'guest.odd']) t;
+SELECT said(format('SELECT rdma_internal.known_type(%L)', t)) FROM unnest(ARRAY['guest.odd[]', 'guest.pair', 'int) SERVER x; DROP TABLE y', 'int, b int', 'int DEFAULT 1', '', 'nothing']) t;
 
 -- ---------- legitimate definitions travel ----------
 CREATE DOMAIN positive AS int CHECK (value > 0);
@@ -117,14 +117,14 @@ COMMENT ON TABLE "def ""weird"" s"."T ""x"" y" IS 'it''s "one"';
 INSERT INTO "def ""weird"" s"."T ""x"" y" ("K k", v, ch, iv, arr, names, d, m, b, j) SELECT i, 'v' || i, 'c', '1 day', ARRAY[i, 2], ARRAY['a"b', NULL], 1 + i % 7, CASE WHEN i % 2 = 0 THEN 'bad' ELSE 'good' END::mood, '101', jsonb_build_object('a', i) FROM generate_series(1, 300) i;
 CREATE TABLE was AS SELECT * FROM "def ""weird"" s"."T ""x"" y";
 CREATE FUNCTION described() RETURNS SETOF text LANGUAGE sql SET search_path = pg_catalog AS $$
-  SELECT unnest(rdma.table_statements(c.oid) || rdma.index_statements(c.oid)) FROM pg_class c WHERE relname = 'T "x" y' $$;
+  SELECT unnest(rdma_internal.table_statements(c.oid) || rdma_internal.index_statements(c.oid)) FROM pg_class c WHERE relname = 'T "x" y' $$;
 CREATE TABLE was_described AS SELECT described() AS line;
 CREATE FUNCTION same() RETURNS text LANGUAGE sql AS $$ SELECT concat_ws(' ', count(*), (SELECT count(*) FROM "def ""weird"" s"."T ""x"" y")) FROM (TABLE "def ""weird"" s"."T ""x"" y" EXCEPT ALL TABLE was) d $$;
 SELECT rdma.distribute_table('"def ""weird"" s"."T ""x"" y"', 'def', '"K k"');
 SELECT same();
 SELECT rdma.add_node('def', 'def 3');
 -- each node has what was here
-SELECT node, answer FROM rdma.run_on('def', format($$SELECT count(*) || ' of ' || %s FROM unnest(rdma.table_statements('"def ""weird"" s"."T ""x"" y"') || rdma.index_statements('"def ""weird"" s"."T ""x"" y"')) s WHERE s = ANY (%L::text[])$$, (SELECT count(*) FROM was_described), (SELECT array_agg(line) FROM was_described)));
+SELECT node, answer FROM rdma.run_on('def', format($$SELECT count(*) || ' of ' || %s FROM unnest(rdma_internal.table_statements('"def ""weird"" s"."T ""x"" y"') || rdma_internal.index_statements('"def ""weird"" s"."T ""x"" y"')) s WHERE s = ANY (%L::text[])$$, (SELECT count(*) FROM was_described), (SELECT array_agg(line) FROM was_described)));
 SELECT rdma.move_buckets('def', 'def1', 'def 3', ARRAY(SELECT generate_series(0, 400, 2))) > 0;
 CALL rdma.rebalance('def', rest => 0);
 SELECT same(), (SELECT sum(misplaced) FROM rdma.check_distribution('"def ""weird"" s"."T ""x"" y"'));
@@ -200,7 +200,7 @@ DROP FUNCTION pg_catalog.format_type(oid, integer);
 ALTER FUNCTION pg_catalog.true_format_type(oid, integer) RENAME TO format_type;
 -- and what a new node is to run
 CREATE TABLE def.want AS SELECT NULL::text[] AS statements;
-CREATE OR REPLACE FUNCTION rdma.index_statements(tab regclass) RETURNS text[] LANGUAGE sql AS 'SELECT statements FROM def.want';
+CREATE OR REPLACE FUNCTION rdma_internal.index_statements(tab regclass) RETURNS text[] LANGUAGE sql AS 'SELECT statements FROM def.want';
 \c contrib_regression postgres 127.0.0.1 :coord
 SET search_path = def;
 \set SHOW_CONTEXT never
@@ -286,8 +286,8 @@ SELECT rdma.move_buckets('def', 'def1', 'def2', ARRAY(SELECT b.n::int - 1 FROM u
 SELECT n, answer FROM unnest(ARRAY['def1', 'def2']) n, LATERAL rdma.run_on(n::name, 'SELECT string_agg(DISTINCT who, $$, $$) FROM def.seen') r ORDER BY 1;
 SELECT count(*), sum(b) FROM owned;
 -- the role of the session needs the owner's rights
-SELECT answer FROM rdma.run_on('def1', $$SELECT rdma.run_as_owner('def.owned', 'INSERT INTO def.seen VALUES (current_user)')$$);
-SELECT said($q$SELECT rdma.run_on('def1', $$SET LOCAL ROLE regress_def_guest; SELECT rdma.run_as_owner('pg_catalog.pg_class', 'SELECT 1')$$)$q$);
+SELECT answer FROM rdma.run_on('def1', $$SELECT rdma_internal.run_as_owner('def.owned', 'INSERT INTO def.seen VALUES (current_user)')$$);
+SELECT said($q$SELECT rdma.run_on('def1', $$SET LOCAL ROLE regress_def_guest; SELECT rdma_internal.run_as_owner('pg_catalog.pg_class', 'SELECT 1')$$)$q$);
 
 SET client_min_messages = warning;
 DROP SERVER def1, def2, "def 3", def, wrong CASCADE;

@@ -142,15 +142,15 @@ SELECT estimate('SELECT * FROM empty');
 CREATE TABLE parted (a int) PARTITION BY LIST (a);
 CREATE FOREIGN TABLE parted_1 PARTITION OF parted DEFAULT SERVER ana_srv OPTIONS (schema_name 'ana_src', table_name 'empty');
 CREATE FOREIGN TABLE gone (a int) SERVER ana_srv OPTIONS (schema_name 'ana_src', table_name 'none');
-SELECT * FROM rdma.analyzable_tables('ana_srv') EXCEPT SELECT ftrelid::regclass FROM pg_foreign_table;
+SELECT * FROM rdma_internal.analyzable_tables('ana_srv') EXCEPT SELECT ftrelid::regclass FROM pg_foreign_table;
 \set VERBOSITY terse
 CALL rdma.analyze_tables('no such server');
 CALL rdma.analyze_tables('ana_srv');
 \set VERBOSITY default
-SELECT count(*) AS analyzed, count(*) FILTER (WHERE c.reltuples < 0) AS others FROM rdma.analyzable_tables('ana_srv') t JOIN pg_class c ON c.oid = t;
+SELECT count(*) AS analyzed, count(*) FILTER (WHERE c.reltuples < 0) AS others FROM rdma_internal.analyzable_tables('ana_srv') t JOIN pg_class c ON c.oid = t;
 CREATE ROLE ana_role;
 SET ROLE ana_role;
-SELECT count(*) FROM rdma.analyzable_tables(NULL);
+SELECT count(*) FROM rdma_internal.analyzable_tables(NULL);
 CALL rdma.analyze_tables();
 RESET ROLE;
 DROP ROLE ana_role;

@@ -187,7 +187,7 @@ SELECT id, CASE WHEN id > 148 THEN (SELECT y FROM nx.b WHERE b.aid = a.id AND b.
 RESET rdma_fdw.disable;
 CREATE TEMPORARY TABLE nx_lengths AS SELECT id, (SELECT v FROM nx.b WHERE b.id = a.id) AS v FROM nx.a;
 SELECT format_type(atttypid, atttypmod) FROM pg_attribute WHERE attrelid = 'nx_lengths'::regclass AND attname = 'v';
-SELECT rdma.first_two(i ORDER BY i DESC), rdma.first_two(nullif(i, 1) ORDER BY i), rdma.only_value(rdma.first_two(i) FILTER (WHERE i = 2)), rdma.only_value('{}'::int[]) IS NULL AS nothing FROM generate_series(1, 3) i;
+SELECT rdma_internal.first_two(i ORDER BY i DESC), rdma_internal.first_two(nullif(i, 1) ORDER BY i), rdma_internal.only_value(rdma_internal.first_two(i) FILTER (WHERE i = 2)), rdma_internal.only_value('{}'::int[]) IS NULL AS nothing FROM generate_series(1, 3) i;
 
 -- in other statements
 SELECT nx.planned('WITH w AS (SELECT id, x FROM a WHERE x = 1 OR EXISTS (SELECT FROM b WHERE b.aid = a.id AND b.y <> a.x)) SELECT w1.id FROM w w1 JOIN w w2 USING (id)');

@@ -1,5 +1,5 @@
 -- Damaged images from those who may send some: a data node that is a database with functions of its owner's instead of the extension, and a
--- role that calls rdma.store. Which images are damaged is the part of 33_images.
+-- role that calls rdma_internal.store. Which images are damaged is the part of 33_images.
 SET client_min_messages = warning;
 CREATE EXTENSION IF NOT EXISTS rdma_fdw;
 DROP ROLE IF EXISTS rf_hostile34;
@@ -7,14 +7,14 @@ DROP DATABASE IF EXISTS hostile34;
 CREATE ROLE rf_hostile34 LOGIN;
 CREATE DATABASE hostile34 OWNER rf_hostile34 TEMPLATE template0 ENCODING 'UTF8' LOCALE 'C';
 CREATE SCHEMA h34;
-GRANT USAGE ON SCHEMA rdma TO rf_hostile34;
-GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA rdma TO rf_hostile34;
+GRANT USAGE ON SCHEMA rdma_internal TO rf_hostile34;
+GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA rdma_internal TO rf_hostile34;
 GRANT ALL ON SCHEMA h34 TO PUBLIC;
 SET search_path = h34;
 CREATE FUNCTION le(value bigint, bytes int) RETURNS bytea LANGUAGE sql AS
 $$ SELECT string_agg(set_byte('\x00', 0, ((value >> (8 * i)) & 255)::int), '' ORDER BY i) FROM generate_series(0, bytes - 1) i $$;
 CREATE FUNCTION hello() RETURNS bytea LANGUAGE sql AS
-$$ SELECT rdma.hello(h34.le(2, 4) || h34.le(0, 4) || decode(repeat('01', 16), 'hex') || decode(repeat('00', 16), 'hex') || decode(repeat('07', 32), 'hex')) $$;
+$$ SELECT rdma_internal.hello(h34.le(2, 4) || h34.le(0, 4) || decode(repeat('01', 16), 'hex') || decode(repeat('00', 16), 'hex') || decode(repeat('07', 32), 'hex')) $$;
 -- One row of one column, whose image is this.
 CREATE FUNCTION batch(image bytea) RETURNS bytea LANGUAGE sql AS
 $$ SELECT le(x'48435442'::bigint, 4) || le(44 + length(image), 4) || le(1, 4) || le(1, 2) || le(0, 2)
@@ -22,7 +22,7 @@ $$ SELECT le(x'48435442'::bigint, 4) || le(44 + length(image), 4) || le(1, 4) ||
 -- What an honest answer has in front of its batch.
 CREATE FUNCTION answer(batch bytea) RETURNS bytea LANGUAGE sql AS
 $$ SELECT overlay(overlay(substr(reply, 1, length(reply) - get_byte(reply, 4)) PLACING h34.le(length(batch), 4) FROM 5) PLACING h34.le(1, 8) FROM 9) || batch
-	FROM rdma.stream(h34.le(2, 4) || h34.le(0, 4) || substr(h34.hello(), 17, 16) || h34.le(4711, 8) || h34.le(0, 4) || h34.le(65536, 4) || h34.le(6, 4) || h34.le(1, 4)
+	FROM rdma_internal.stream(h34.le(2, 4) || h34.le(0, 4) || substr(h34.hello(), 17, 16) || h34.le(4711, 8) || h34.le(0, 4) || h34.le(65536, 4) || h34.le(6, 4) || h34.le(1, 4)
 		|| h34.le(0, 8) || h34.le(23, 4) || h34.le(-1, 4) || 'integer'::bytea || decode(repeat('00', 121), 'hex'), 'SELECT 1', NULL, NULL) reply $$;
 CREATE TABLE images (i int, type text, image bytea);
 INSERT INTO images VALUES
@@ -48,12 +48,12 @@ SELECT current_database() AS database \gset
 SELECT hello() AS hello \gset
 SELECT string_agg(format('(%s, %L::bytea)', i, answer(batch(image))), ', ' ORDER BY i) AS answers FROM images \gset
 \c hostile34 rf_hostile34
-CREATE SCHEMA rdma;
+CREATE SCHEMA rdma_internal;
 CREATE TABLE answers AS SELECT i, answer FROM (VALUES :answers) v(i, answer);
 CREATE TABLE chosen AS SELECT 1 AS i;
 CREATE TABLE hello AS SELECT :'hello'::bytea AS answer;
-CREATE FUNCTION rdma.hello(bytea) RETURNS bytea LANGUAGE sql AS 'SELECT answer FROM public.hello';
-CREATE FUNCTION rdma.stream(bytea, text, text[], text[]) RETURNS bytea LANGUAGE sql AS $$ SELECT answer FROM public.answers WHERE i = substring($2 FROM '\.v(\d+)')::int $$;
+CREATE FUNCTION rdma_internal.hello(bytea) RETURNS bytea LANGUAGE sql AS 'SELECT answer FROM public.hello';
+CREATE FUNCTION rdma_internal.stream(bytea, text, text[], text[]) RETURNS bytea LANGUAGE sql AS $$ SELECT answer FROM public.answers WHERE i = substring($2 FROM '\.v(\d+)')::int $$;
 \c :database postgres
 SET search_path = h34, pg_catalog;
 \set VERBOSITY terse
@@ -87,11 +87,11 @@ ALTER SERVER hostile34 OPTIONS (ADD trusted 'true');
 SELECT v + v FROM (SELECT * FROM v1 OFFSET 0) x;
 SELECT octet_length(v[1]::text) FROM (SELECT * FROM v4 OFFSET 0) x;
 
--- The same into tables of a role, by rdma.store.
+-- The same into tables of a role, by rdma_internal.store.
 SET ROLE rf_hostile34;
 CREATE FUNCTION store(number int) RETURNS text LANGUAGE plpgsql AS $$
 BEGIN
-	PERFORM rdma.store(h34.le(2, 4) || h34.le(0, 4) || substr(h34.hello(), 17, 16) || h34.le(4711, 8) || h34.le(4, 4) || h34.le(65536, 4) || h34.le(1, 4) || h34.le(0, 4)
+	PERFORM rdma_internal.store(h34.le(2, 4) || h34.le(0, 4) || substr(h34.hello(), 17, 16) || h34.le(4711, 8) || h34.le(4, 4) || h34.le(65536, 4) || h34.le(1, 4) || h34.le(0, 4)
 		|| h34.le(type::regtype::oid::bigint, 4) || h34.le(-1, 4) || decode(repeat('00', 128), 'hex'), 'h34.s' || i, '{v}', h34.batch(image)) FROM h34.images WHERE i = number;
 	RETURN 'stored';
 EXCEPTION WHEN data_corrupted OR character_not_in_repertoire OR string_data_right_truncation OR numeric_value_out_of_range THEN RETURN SQLERRM;

@@ -65,7 +65,7 @@ RESET rdma_fdw.commit;
 CREATE ROLE snapshot_nobody;
 SET ROLE snapshot_nobody;
 SELECT * FROM rdma.stat_gate;
-SELECT * FROM rdma.stat_gate();
+SELECT * FROM rdma_internal.stat_gate();
 RESET ROLE;
 GRANT pg_read_all_stats TO snapshot_nobody;
 GRANT USAGE ON SCHEMA rdma TO snapshot_nobody;

@@ -66,8 +66,8 @@ SELECT option_value FROM pg_foreign_server, pg_options_to_table(srvoptions) WHER
 SELECT spread(), all_right();
 SELECT node, rows, misplaced, differs FROM rdma.check_distribution('r');
 -- what was created there is what the first node has, and belongs to nobody yet
-SELECT rdma.ask_node('rbl 3', $$SELECT rdma.table_statements('rbl.t') || rdma.index_statements('rbl.t')$$, NULL::text[]) = rdma.ask_node('rbl1', $$SELECT rdma.table_statements('rbl.t') || rdma.index_statements('rbl.t')$$, NULL::text[]);
-SELECT statement FROM unnest(rdma.ask_node('rbl 3', $$SELECT rdma.table_statements('rbl.t') || rdma.index_statements('rbl.t')$$, NULL::text[])) statement;
+SELECT rdma_internal.ask_node('rbl 3', $$SELECT rdma_internal.table_statements('rbl.t') || rdma_internal.index_statements('rbl.t')$$, NULL::text[]) = rdma_internal.ask_node('rbl1', $$SELECT rdma_internal.table_statements('rbl.t') || rdma_internal.index_statements('rbl.t')$$, NULL::text[]);
+SELECT statement FROM unnest(rdma_internal.ask_node('rbl 3', $$SELECT rdma_internal.table_statements('rbl.t') || rdma_internal.index_statements('rbl.t')$$, NULL::text[])) statement;
 SELECT said($$SELECT rdma.run_on('rbl 3', 'INSERT INTO rbl.t VALUES (1, 1)')$$);
 EXECUTE one(7);
 

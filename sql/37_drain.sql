@@ -30,14 +30,14 @@ EXECUTE one(7);
 SELECT spread(), all_right();
 -- nothing to do
 CALL rdma.rebalance('drn');
-SELECT source, target, moved FROM rdma.next_move('drn', NULL, 10);
+SELECT source, target, moved FROM rdma_internal.next_move('drn', NULL, 10);
 SELECT rdma.add_node('drn', 'drn 3');
-SELECT source, target, cardinality(moved), moved[1 : 3] FROM rdma.next_move('drn', NULL, 1000);
-SELECT source, target, cardinality(moved) FROM rdma.next_move('drn', NULL, 10);
-SELECT source, target, cardinality(moved) FROM rdma.next_move('drn', 'drn1', 1000);
-SELECT rdma.move_size('drn', 'drn1', 10, '2 s', 300), rdma.move_size('drn', 'drn1', 10, '30 ms', 300), rdma.move_size('drn', 'drn1', 1, '9 s', 300), rdma.move_size('drn', 'drn1', NULL, NULL, 300) > 1;
-SELECT said($$SELECT rdma.next_move('drn', 'drn4', 1)$$);
-SELECT said($$SELECT rdma.next_move('drn1', NULL, 1)$$);
+SELECT source, target, cardinality(moved), moved[1 : 3] FROM rdma_internal.next_move('drn', NULL, 1000);
+SELECT source, target, cardinality(moved) FROM rdma_internal.next_move('drn', NULL, 10);
+SELECT source, target, cardinality(moved) FROM rdma_internal.next_move('drn', 'drn1', 1000);
+SELECT rdma_internal.move_size('drn', 'drn1', 10, '2 s', 300), rdma_internal.move_size('drn', 'drn1', 10, '30 ms', 300), rdma_internal.move_size('drn', 'drn1', 1, '9 s', 300), rdma_internal.move_size('drn', 'drn1', NULL, NULL, 300) > 1;
+SELECT said($$SELECT rdma_internal.next_move('drn', 'drn4', 1)$$);
+SELECT said($$SELECT rdma_internal.next_move('drn1', NULL, 1)$$);
 
 -- the mover commits by itself, so a transaction block is no place for it
 BEGIN;
@@ -74,7 +74,7 @@ UPDATE t SET x = 2 WHERE id > 2000;
 UPDATE r SET r = r || '+';
 SELECT spread(), all_right();
 -- the database is free to become a node again, once its copies are gone
-SELECT rdma.ask_node('drn1', format('SELECT count(*) FROM rdma.membership m WHERE m.set_id = %L', set_id), NULL::text) FROM rdma.placement WHERE server = 'drn';
+SELECT rdma_internal.ask_node('drn1', format('SELECT count(*) FROM rdma.membership m WHERE m.set_id = %L', set_id), NULL::text) FROM rdma.placement WHERE server = 'drn';
 SELECT said($$SELECT rdma.add_node('drn', 'drn1')$$);
 SELECT count(*) FROM rdma.run_on('drn1', 'DROP TABLE drn.r');
 SELECT rdma.add_node('drn', 'drn1');
@@ -90,7 +90,7 @@ GRANT USAGE ON SCHEMA drn TO regress_rdma_mover;
 GRANT USAGE ON FOREIGN SERVER drn, drn1, drn2, "drn 3" TO regress_rdma_mover;
 SET ROLE regress_rdma_mover;
 SELECT said($$SELECT rdma.move_buckets('drn', 'drn1', 'drn2', '{0}')$$);
-SELECT said($$SELECT rdma.change_placement('drn', '{drn1}', '{0}')$$);
+SELECT said($$SELECT rdma_internal.change_placement('drn', '{drn1}', '{0}')$$);
 SELECT said($$SELECT rdma.remove_node('drn', 'drn1')$$);
 RESET ROLE;
 

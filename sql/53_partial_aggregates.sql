@@ -60,7 +60,7 @@ BEGIN
   FOR line IN EXECUTE 'EXPLAIN (VERBOSE, COSTS OFF) ' || query LOOP
     plan := plan || line || E'\n';
   END LOOP;
-  RETURN CASE WHEN plan ~ 'Remote SQL: SELECT [^\n]*rdma.partialize' THEN 'state' WHEN plan ~ 'Finalize.*Foreign Scan.*Partial Aggregate on' THEN 'result'
+  RETURN CASE WHEN plan ~ 'Remote SQL: SELECT [^\n]*rdma_internal.partialize' THEN 'state' WHEN plan ~ 'Finalize.*Foreign Scan.*Partial Aggregate on' THEN 'result'
     WHEN plan ~ 'Aggregate on' THEN 'groups' ELSE 'rows' END;
 END $$;
 
@@ -172,27 +172,27 @@ DROP ROLE regress_no_mapping;
 
 -- The data node's side: plans that end at states.
 SET search_path = here, public;
-EXPLAIN (VERBOSE, COSTS OFF) SELECT k, rdma.partialize(avg(i4), NULL::int8[]), count(*) FROM t GROUP BY k;
+EXPLAIN (VERBOSE, COSTS OFF) SELECT k, rdma_internal.partialize(avg(i4), NULL::int8[]), count(*) FROM t GROUP BY k;
 SET min_parallel_table_scan_size = 0;
 SET parallel_setup_cost = 0;
 SET parallel_tuple_cost = 0;
 SET max_parallel_workers_per_gather = 2;
-EXPLAIN (VERBOSE, COSTS OFF) SELECT rdma.partialize(avg(i8), NULL::bytea), rdma.partialize(avg(f4), NULL::float8[]) FROM t;
-SELECT rdma.partialize(avg(i8), NULL::bytea) = (SELECT rdma.partialize(sum(i8), NULL::bytea) FROM t OFFSET 0), rdma.partialize(avg(f4), NULL::float8[]) FROM t;
+EXPLAIN (VERBOSE, COSTS OFF) SELECT rdma_internal.partialize(avg(i8), NULL::bytea), rdma_internal.partialize(avg(f4), NULL::float8[]) FROM t;
+SELECT rdma_internal.partialize(avg(i8), NULL::bytea) = (SELECT rdma_internal.partialize(sum(i8), NULL::bytea) FROM t OFFSET 0), rdma_internal.partialize(avg(f4), NULL::float8[]) FROM t;
 SELECT crosses(q), differs(q) FROM (VALUES ('SELECT k, avg(i8) AS a, stddev(i4) AS b FROM t WHERE k < 7 GROUP BY k')) v(q);
 RESET min_parallel_table_scan_size;
 RESET parallel_setup_cost;
 RESET parallel_tuple_cost;
 RESET max_parallel_workers_per_gather;
 -- in queries of many kinds
-SELECT rdma.partialize(avg(i4), NULL::int8[])::text, generate_series(1, 2) FROM t WHERE id < 5;
-SELECT x.s[1] FROM (SELECT k, rdma.partialize(avg(i4), NULL::int8[]) AS s FROM t GROUP BY k) x WHERE x.k = 1;
-SELECT array_dims(s) FROM (SELECT rdma.partialize(avg(i4), NULL::int8[]) FROM t UNION ALL SELECT rdma.partialize(avg(i2), NULL::int8[]) FROM t) u(s);
-WITH c AS MATERIALIZED (SELECT rdma.partialize(min(id), NULL::int) AS lowest FROM t) SELECT lowest, (SELECT rdma.partialize(max(i.id), NULL::int) FROM t i WHERE i.id < lowest + 9) FROM c;
-SELECT k FROM t GROUP BY k HAVING rdma.partialize(avg(i4), NULL::int8[]) = '{57,33858}';
-SELECT sum(cardinality(s)) FROM (SELECT rdma.partialize(avg(f8) FILTER (WHERE id IN (SELECT o.id FROM t o WHERE o.b)), NULL::float8[]) AS s FROM t GROUP BY k) x;
-SELECT k, rank() OVER (ORDER BY rdma.partialize(avg(i4), NULL::int8[])) FROM t WHERE k < 3 GROUP BY k ORDER BY rdma.partialize(avg(i4), NULL::int8[]) DESC LIMIT 2;
-PREPARE p(int) AS SELECT rdma.partialize(avg(i4), NULL::int8[]) FROM t WHERE id < $1;
+SELECT rdma_internal.partialize(avg(i4), NULL::int8[])::text, generate_series(1, 2) FROM t WHERE id < 5;
+SELECT x.s[1] FROM (SELECT k, rdma_internal.partialize(avg(i4), NULL::int8[]) AS s FROM t GROUP BY k) x WHERE x.k = 1;
+SELECT array_dims(s) FROM (SELECT rdma_internal.partialize(avg(i4), NULL::int8[]) FROM t UNION ALL SELECT rdma_internal.partialize(avg(i2), NULL::int8[]) FROM t) u(s);
+WITH c AS MATERIALIZED (SELECT rdma_internal.partialize(min(id), NULL::int) AS lowest FROM t) SELECT lowest, (SELECT rdma_internal.partialize(max(i.id), NULL::int) FROM t i WHERE i.id < lowest + 9) FROM c;
+SELECT k FROM t GROUP BY k HAVING rdma_internal.partialize(avg(i4), NULL::int8[]) = '{57,33858}';
+SELECT sum(cardinality(s)) FROM (SELECT rdma_internal.partialize(avg(f8) FILTER (WHERE id IN (SELECT o.id FROM t o WHERE o.b)), NULL::float8[]) AS s FROM t GROUP BY k) x;
+SELECT k, rank() OVER (ORDER BY rdma_internal.partialize(avg(i4), NULL::int8[])) FROM t WHERE k < 3 GROUP BY k ORDER BY rdma_internal.partialize(avg(i4), NULL::int8[]) DESC LIMIT 2;
+PREPARE p(int) AS SELECT rdma_internal.partialize(avg(i4), NULL::int8[]) FROM t WHERE id < $1;
 EXECUTE p(5);
 SET plan_cache_mode = force_generic_plan;
 EXECUTE p(6);
@@ -200,39 +200,39 @@ CREATE INDEX ON t (id);
 EXECUTE p(7);
 RESET plan_cache_mode;
 DEALLOCATE p;
-SELECT rdma.partialize(min(id), NULL::int), rdma.partialize(max(id), NULL::int) FROM t;
-CREATE VIEW states AS SELECT k, rdma.partialize(avg(i4), NULL::int8[]) AS s FROM t GROUP BY k;
+SELECT rdma_internal.partialize(min(id), NULL::int), rdma_internal.partialize(max(id), NULL::int) FROM t;
+CREATE VIEW states AS SELECT k, rdma_internal.partialize(avg(i4), NULL::int8[]) AS s FROM t GROUP BY k;
 SELECT * FROM states WHERE k = 2;
-CREATE FUNCTION states(int) RETURNS SETOF int8[] LANGUAGE sql STABLE AS 'SELECT rdma.partialize(avg(i4), NULL::int8[]) FROM here.t WHERE k = $1';
+CREATE FUNCTION states(int) RETURNS SETOF int8[] LANGUAGE sql STABLE AS 'SELECT rdma_internal.partialize(avg(i4), NULL::int8[]) FROM here.t WHERE k = $1';
 SELECT * FROM states(2);
-DO $$ DECLARE c CURSOR FOR SELECT rdma.partialize(avg(i4), NULL::int8[]) FROM here.t; s int8[]; BEGIN OPEN c; FETCH c INTO s; RAISE NOTICE '%', s; END $$;
+DO $$ DECLARE c CURSOR FOR SELECT rdma_internal.partialize(avg(i4), NULL::int8[]) FROM here.t; s int8[]; BEGIN OPEN c; FETCH c INTO s; RAISE NOTICE '%', s; END $$;
 -- over foreign tables: the rows come, and the state is computed
-EXPLAIN (VERBOSE, COSTS OFF) SELECT rdma.partialize(avg(i4), NULL::int8[]) FROM away.one;
-SELECT rdma.partialize(avg(i4), NULL::int8[]) FROM away.one;
-SELECT rdma.partialize(avg(i4), NULL::int8[]) FROM away.t;
+EXPLAIN (VERBOSE, COSTS OFF) SELECT rdma_internal.partialize(avg(i4), NULL::int8[]) FROM away.one;
+SELECT rdma_internal.partialize(avg(i4), NULL::int8[]) FROM away.one;
+SELECT rdma_internal.partialize(avg(i4), NULL::int8[]) FROM away.t;
 -- misused
-SELECT rdma.partialize(5, NULL::int);
-SELECT rdma.partialize(i4, NULL::int) FROM t LIMIT 1;
-SELECT rdma.partialize(avg(i4) + 1, NULL::int8[]) FROM t;
-SELECT rdma.partialize(rdma.partialize(avg(i4), NULL::int8[]), NULL::int8[]) FROM t;
-SELECT rdma.partialize(avg(i4), NULL::int) FROM t;
+SELECT rdma_internal.partialize(5, NULL::int);
+SELECT rdma_internal.partialize(i4, NULL::int) FROM t LIMIT 1;
+SELECT rdma_internal.partialize(avg(i4) + 1, NULL::int8[]) FROM t;
+SELECT rdma_internal.partialize(rdma_internal.partialize(avg(i4), NULL::int8[]), NULL::int8[]) FROM t;
+SELECT rdma_internal.partialize(avg(i4), NULL::int) FROM t;
 -- refused by core, in words that differ between its minor releases
-DO $$ BEGIN PERFORM rdma.partialize(avg(n), NULL::internal) FROM t; RAISE NOTICE 'taken'; EXCEPTION WHEN cannot_coerce OR feature_not_supported THEN RAISE NOTICE 'refused'; END $$;
-SELECT rdma.partialize(avg(i4), NULL) FROM t;
-SELECT rdma.partialize(avg(i4), NULL::int8[]), avg(i4) FROM t;
-SELECT rdma.partialize(avg(i4), NULL::int8[]) FROM t HAVING avg(i8) > 4;
-SELECT rdma.partialize(avg(i4), NULL::int8[]), count(DISTINCT i4) FROM t;
-SELECT rdma.partialize(avg(DISTINCT i4), NULL::int8[]) FROM t;
-SELECT rdma.partialize(sum(f8 ORDER BY id), NULL::float8) FROM t;
-SELECT rdma.partialize(mode() WITHIN GROUP (ORDER BY i4), NULL::bytea) FROM t;
-SELECT rdma.partialize(json_agg(i4), NULL::bytea) FROM t;
-SELECT rdma.partialize(avg(i4), NULL::int8[]) FROM t GROUP BY ROLLUP (k);
-SELECT rdma.partialize(rank() OVER (), NULL::int8) FROM t;
-SELECT rdma.partialize(sum(i4) OVER (), NULL::int8) FROM t LIMIT 1;
-SELECT (SELECT rdma.partialize(avg(o.i4), NULL::int8[]) FROM t LIMIT 1) FROM t o;
-SELECT (SELECT avg(o.i4) FROM t LIMIT 1), rdma.partialize(avg(o.i4), NULL::int8[]) FROM t o;
+DO $$ BEGIN PERFORM rdma_internal.partialize(avg(n), NULL::internal) FROM t; RAISE NOTICE 'taken'; EXCEPTION WHEN cannot_coerce OR feature_not_supported THEN RAISE NOTICE 'refused'; END $$;
+SELECT rdma_internal.partialize(avg(i4), NULL) FROM t;
+SELECT rdma_internal.partialize(avg(i4), NULL::int8[]), avg(i4) FROM t;
+SELECT rdma_internal.partialize(avg(i4), NULL::int8[]) FROM t HAVING avg(i8) > 4;
+SELECT rdma_internal.partialize(avg(i4), NULL::int8[]), count(DISTINCT i4) FROM t;
+SELECT rdma_internal.partialize(avg(DISTINCT i4), NULL::int8[]) FROM t;
+SELECT rdma_internal.partialize(sum(f8 ORDER BY id), NULL::float8) FROM t;
+SELECT rdma_internal.partialize(mode() WITHIN GROUP (ORDER BY i4), NULL::bytea) FROM t;
+SELECT rdma_internal.partialize(json_agg(i4), NULL::bytea) FROM t;
+SELECT rdma_internal.partialize(avg(i4), NULL::int8[]) FROM t GROUP BY ROLLUP (k);
+SELECT rdma_internal.partialize(rank() OVER (), NULL::int8) FROM t;
+SELECT rdma_internal.partialize(sum(i4) OVER (), NULL::int8) FROM t LIMIT 1;
+SELECT (SELECT rdma_internal.partialize(avg(o.i4), NULL::int8[]) FROM t LIMIT 1) FROM t o;
+SELECT (SELECT avg(o.i4) FROM t LIMIT 1), rdma_internal.partialize(avg(o.i4), NULL::int8[]) FROM t o;
 CREATE AGGREGATE last(int) (SFUNC = int4larger, STYPE = int, COMBINEFUNC = int4larger, FINALFUNC = int4abs, SORTOP = >);
-SELECT rdma.partialize(last(i4), NULL::int) FROM t;
+SELECT rdma_internal.partialize(last(i4), NULL::int) FROM t;
 DROP AGGREGATE last(int);
 RESET search_path;
 
@@ -243,7 +243,7 @@ INSERT INTO here.few SELECT i, 1, i FROM generate_series(1, 1200) i;
 CREATE TABLE away.few (id int, k int, n numeric) PARTITION BY LIST (k);
 CREATE FOREIGN TABLE away.few_1 PARTITION OF away.few FOR VALUES IN (1) SERVER part_one OPTIONS (schema_name 'here', table_name 'few');
 CREATE SEQUENCE here.next;
-CREATE FUNCTION rdma.partialize(numeric, bytea) RETURNS bytea LANGUAGE sql AS 'SELECT state FROM here.forged WHERE id = (SELECT nextval(''here.next''))';
+CREATE FUNCTION rdma_internal.partialize(numeric, bytea) RETURNS bytea LANGUAGE sql AS 'SELECT state FROM here.forged WHERE id = (SELECT nextval(''here.next''))';
 CREATE FUNCTION here.try(query text) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE result text; detail text;
 BEGIN
@@ -286,7 +286,7 @@ SELECT avg(n) FROM away.few WHERE id = 1;
 SELECT avg(n) FROM away.few WHERE id = 2;
 SELECT avg(n) FROM away.few WHERE id = 3;
 SELECT avg(n) FROM away.few WHERE id = 4;
-DROP FUNCTION rdma.partialize(numeric, bytea);
+DROP FUNCTION rdma_internal.partialize(numeric, bytea);
 
 SET client_min_messages = warning;
 DROP SERVER part_one, part_two CASCADE;

@@ -298,9 +298,9 @@ INSERT INTO parts VALUES (1, 'x');
 SELECT table_name, is_insertable_into FROM information_schema.tables WHERE table_schema = 'ins_here' AND table_name IN ('parts', 'big', 'checked') ORDER BY 1;
 
 -- the functions behind it are not for users
-SELECT * FROM rdma.receive() AS r(a int);
-SELECT rdma.store('', 'ins_remote.t', '{a}', NULL);
-SELECT rdma.store(decode(repeat('00', 200), 'hex'), 'ins_remote.t', '{a}', NULL);
+SELECT * FROM rdma_internal.receive() AS r(a int);
+SELECT rdma_internal.store('', 'ins_remote.t', '{a}', NULL);
+SELECT rdma_internal.store(decode(repeat('00', 200), 'hex'), 'ins_remote.t', '{a}', NULL);
 
 SET client_min_messages = warning;
 DROP SERVER ins_srv CASCADE;

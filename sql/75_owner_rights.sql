@@ -100,7 +100,7 @@ SELECT * FROM rights.path;
 -- no function of the extension takes names from the caller's search_path
 -- (procedures that commit cannot have settings, and rdma.upsert runs the caller's query; they name the schema of all they use)
 SELECT p.oid::regprocedure FROM pg_proc p JOIN pg_language l ON l.oid = p.prolang
-  WHERE pronamespace = 'rdma'::regnamespace AND lanname NOT IN ('c', 'internal') AND prokind <> 'p' AND proname <> 'upsert' AND NOT coalesce(proconfig::text, '') LIKE '%search_path=pg_catalog, pg_temp%';
+  WHERE pronamespace IN ('rdma'::regnamespace, 'rdma_internal'::regnamespace) AND lanname NOT IN ('c', 'internal') AND prokind <> 'p' AND proname <> 'upsert' AND NOT coalesce(proconfig::text, '') LIKE '%search_path=pg_catalog, pg_temp%';
 
 RESET search_path;
 \set VERBOSITY terse

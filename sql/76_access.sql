@@ -15,10 +15,10 @@ CREATE USER MAPPING FOR CURRENT_USER SERVER acc_srv OPTIONS (user 'Access user')
 CREATE FOREIGN TABLE acc_here.t (a int) SERVER acc_srv OPTIONS (schema_name 'acc');
 CREATE FUNCTION acc.access(OUT can text) LANGUAGE sql AS $$
   SELECT string_agg(p.proname, ' ' ORDER BY p.proname COLLATE "C") FROM pg_proc p, aclexplode(p.proacl) a
-    WHERE p.pronamespace = 'rdma'::regnamespace AND a.grantee = '"Access user"'::regrole AND a.privilege_type = 'EXECUTE' $$;
+    WHERE p.pronamespace IN ('rdma'::regnamespace, 'rdma_internal'::regnamespace) AND a.grantee = '"Access user"'::regrole AND a.privilege_type = 'EXECUTE' $$;
 
 -- functions that everybody may call: none that takes bytes of other nodes, opens streams or makes an engine connect
-SELECT p.proname FROM pg_proc p WHERE p.pronamespace = 'rdma'::regnamespace AND has_function_privilege('Access user', p.oid, 'EXECUTE') ORDER BY p.proname COLLATE "C";
+SELECT p.proname FROM pg_proc p WHERE p.pronamespace IN ('rdma'::regnamespace, 'rdma_internal'::regnamespace) AND has_function_privilege('Access user', p.oid, 'EXECUTE') ORDER BY p.proname COLLATE "C";
 SELECT acc.access();
 
 -- the first use says what to call, and so does rdma.check
@@ -63,31 +63,31 @@ ALTER TABLE acc.hidden ENABLE ROW LEVEL SECURITY;
 CREATE POLICY own ON acc.hidden USING (who = current_user);
 GRANT SELECT ON acc.hidden TO "Access user";
 SET ROLE "Access user";
-SELECT rdma.lock_row('acc.hidden', 'acc.hidden'::regclass, '(0,1)', false);
-SELECT rdma.lock_version('acc.hidden', 'acc.hidden'::regclass, '(0,1)', 'update', 'block');
+SELECT rdma_internal.lock_row('acc.hidden', 'acc.hidden'::regclass, '(0,1)', false);
+SELECT rdma_internal.lock_version('acc.hidden', 'acc.hidden'::regclass, '(0,1)', 'update', 'block');
 RESET ROLE;
 GRANT UPDATE (a) ON acc.hidden TO "Access user";
 SET ROLE "Access user";
-SELECT rdma.lock_row('acc.hidden', 'acc.hidden'::regclass, '(0,1)', true);
-SELECT rdma.lock_row('acc.hidden', 'acc.hidden'::regclass, '(0,1)', false);
-SELECT rdma.lock_row('acc.hidden', 'acc.hidden'::regclass, '(0,2)', false);
-SELECT rdma.lock_row('acc.hidden', 'acc.hidden'::regclass, '(0,3)', false);
+SELECT rdma_internal.lock_row('acc.hidden', 'acc.hidden'::regclass, '(0,1)', true);
+SELECT rdma_internal.lock_row('acc.hidden', 'acc.hidden'::regclass, '(0,1)', false);
+SELECT rdma_internal.lock_row('acc.hidden', 'acc.hidden'::regclass, '(0,2)', false);
+SELECT rdma_internal.lock_row('acc.hidden', 'acc.hidden'::regclass, '(0,3)', false);
 -- and for who may read and write it, where it does not exist or is hidden there is none
-SELECT rdma.lock_version('acc.hidden', 'acc.hidden'::regclass, '(0,1)', 'update', 'block'), rdma.locked_place();
-SELECT rdma.lock_version('acc.hidden', 'acc.hidden'::regclass, '(0,2)', 'update', 'block'), rdma.locked_place();
-SELECT rdma.lock_version('acc.hidden', 'acc.hidden'::regclass, '(9,1)', 'share', 'nowait');
-SELECT rdma.lock_version('acc.hidden', 'pg_authid'::regclass, '(0,1)', 'update', 'block');
-SELECT rdma.lock_version('acc.hidden', 'acc.hidden'::regclass, '(0,1)', 'forever', 'block');
+SELECT rdma_internal.lock_version('acc.hidden', 'acc.hidden'::regclass, '(0,1)', 'update', 'block'), rdma_internal.locked_place();
+SELECT rdma_internal.lock_version('acc.hidden', 'acc.hidden'::regclass, '(0,2)', 'update', 'block'), rdma_internal.locked_place();
+SELECT rdma_internal.lock_version('acc.hidden', 'acc.hidden'::regclass, '(9,1)', 'share', 'nowait');
+SELECT rdma_internal.lock_version('acc.hidden', 'pg_authid'::regclass, '(0,1)', 'update', 'block');
+SELECT rdma_internal.lock_version('acc.hidden', 'acc.hidden'::regclass, '(0,1)', 'forever', 'block');
 RESET ROLE;
-SELECT rdma.lock_row('acc.hidden', 'acc.hidden'::regclass, '(0,2)', true);
-SELECT rdma.lock_row('acc.hidden', 'pg_authid'::regclass, '(0,1)', true);
+SELECT rdma_internal.lock_row('acc.hidden', 'acc.hidden'::regclass, '(0,2)', true);
+SELECT rdma_internal.lock_row('acc.hidden', 'pg_authid'::regclass, '(0,1)', true);
 -- no table is looked into without a lock on it, nor at places that cannot be
 BEGIN;
-SELECT rdma.lock_row('acc.hidden', 'acc.hidden'::regclass, '(0,1)', false);
+SELECT rdma_internal.lock_row('acc.hidden', 'acc.hidden'::regclass, '(0,1)', false);
 SELECT mode FROM pg_locks WHERE relation = 'acc.hidden'::regclass AND pid = pg_backend_pid() AND mode LIKE 'Row%';
 COMMIT;
-SELECT rdma.lock_row('acc.hidden', 'acc.hidden'::regclass, '(0,0)', true);
-SELECT rdma.lock_version('acc.hidden', 'acc.hidden'::regclass, '(0,0)', 'update', 'block');
+SELECT rdma_internal.lock_row('acc.hidden', 'acc.hidden'::regclass, '(0,0)', true);
+SELECT rdma_internal.lock_version('acc.hidden', 'acc.hidden'::regclass, '(0,0)', 'update', 'block');
 
 -- who may not write for a coordinator prepares no part of its transactions, which others would wait for
 SELECT rdma.revoke_access('"Access user"', 'write');

@@ -30,38 +30,38 @@ INSERT INTO ni.mid SELECT * FROM ni_here.mid;
 VACUUM (FREEZE, ANALYZE) ni.big, ni.few, ni.mid;
 -- Few rows arrive: they are looked up in the order of the index, whatever the join. Many: the table is read.
 SET max_parallel_workers_per_gather = 0;
-EXPLAIN (COSTS OFF) SELECT x.c2, sum(b.v) FROM rdma.exchange('number=1 kind=repartition keys=1 rows=200 distinct=200,50', 'SELECT g, x FROM ni.few') AS x(c1 int, c2 int)
+EXPLAIN (COSTS OFF) SELECT x.c2, sum(b.v) FROM rdma_internal.exchange('number=1 kind=repartition keys=1 rows=200 distinct=200,50', 'SELECT g, x FROM ni.few') AS x(c1 int, c2 int)
   JOIN ni.big b ON b.k = x.c1 GROUP BY 1;
-EXPLAIN (COSTS OFF) SELECT count(*) FROM ni.big b RIGHT JOIN rdma.exchange('number=1 kind=repartition keys=1 rows=200 distinct=200', 'SELECT g::bigint FROM ni.few') AS x(c1 bigint)
+EXPLAIN (COSTS OFF) SELECT count(*) FROM ni.big b RIGHT JOIN rdma_internal.exchange('number=1 kind=repartition keys=1 rows=200 distinct=200', 'SELECT g::bigint FROM ni.few') AS x(c1 bigint)
   ON b.k = x.c1 AND b.v < 5;
-EXPLAIN (COSTS OFF) SELECT count(*) FROM rdma.exchange('number=1 kind=repartition keys=1 rows=200 distinct=200', 'SELECT g::bigint FROM ni.few') AS x(c1 bigint)
+EXPLAIN (COSTS OFF) SELECT count(*) FROM rdma_internal.exchange('number=1 kind=repartition keys=1 rows=200 distinct=200', 'SELECT g::bigint FROM ni.few') AS x(c1 bigint)
   WHERE EXISTS (SELECT FROM ni.big b WHERE b.k = x.c1 AND b.v > 3);
-EXPLAIN (COSTS OFF) SELECT count(*) FROM rdma.exchange('number=1 kind=repartition keys=1 rows=200 distinct=200,4', 'SELECT g::bigint, x FROM ni.few') AS x(c1 bigint, c2 int)
+EXPLAIN (COSTS OFF) SELECT count(*) FROM rdma_internal.exchange('number=1 kind=repartition keys=1 rows=200 distinct=200,4', 'SELECT g::bigint, x FROM ni.few') AS x(c1 bigint, c2 int)
   JOIN ni.big b ON b.k = x.c1 AND b.part = x.c2;
-EXPLAIN (COSTS OFF) SELECT count(*) FROM rdma.exchange('number=1 kind=repartition keys=1 rows=20000 distinct=10000', 'SELECT g::bigint FROM ni.few') AS x(c1 bigint)
+EXPLAIN (COSTS OFF) SELECT count(*) FROM rdma_internal.exchange('number=1 kind=repartition keys=1 rows=20000 distinct=10000', 'SELECT g::bigint FROM ni.few') AS x(c1 bigint)
   JOIN ni.big b ON b.k = x.c1;
 -- So many only since a descent next to the one before it costs less.
-EXPLAIN (COSTS OFF) SELECT sum(b.v) FROM rdma.exchange('number=1 kind=repartition keys=1 rows=560 distinct=560', 'SELECT g::bigint FROM ni.few') AS x(c1 bigint)
+EXPLAIN (COSTS OFF) SELECT sum(b.v) FROM rdma_internal.exchange('number=1 kind=repartition keys=1 rows=560 distinct=560', 'SELECT g::bigint FROM ni.few') AS x(c1 bigint)
   JOIN ni.big b ON b.k = x.c1;
 -- Of an IN whose rows are made unique here.
-EXPLAIN (COSTS OFF) SELECT sum(v) FROM ni.big WHERE k IN (SELECT c1 FROM rdma.exchange('number=1 kind=repartition keys=1 rows=300 distinct=100', 'SELECT g::bigint FROM ni.few') AS x(c1 bigint));
+EXPLAIN (COSTS OFF) SELECT sum(v) FROM ni.big WHERE k IN (SELECT c1 FROM rdma_internal.exchange('number=1 kind=repartition keys=1 rows=300 distinct=100', 'SELECT g::bigint FROM ni.few') AS x(c1 bigint));
 -- ANALYZE may find far too few values in a column. Each probe finds as many rows as the values of the arriving rows tell.
 UPDATE pg_statistic SET stadistinct = 200, stakind1 = 0, stanumbers1 = NULL, stavalues1 = NULL WHERE starelid = 'ni.big'::regclass AND staattnum = 1;
-EXPLAIN (COSTS OFF) SELECT sum(b.v) FROM rdma.exchange('number=1 kind=repartition keys=1 rows=400 distinct=200', 'SELECT g::bigint FROM ni.few') AS x(c1 bigint)
+EXPLAIN (COSTS OFF) SELECT sum(b.v) FROM rdma_internal.exchange('number=1 kind=repartition keys=1 rows=400 distinct=200', 'SELECT g::bigint FROM ni.few') AS x(c1 bigint)
   JOIN ni.big b ON b.k = x.c1;
-EXPLAIN (COSTS OFF) SELECT sum(b.v) FROM rdma.exchange('number=1 kind=repartition keys=1 rows=400 distinct=5000', 'SELECT g::bigint FROM ni.few') AS x(c1 bigint)
+EXPLAIN (COSTS OFF) SELECT sum(b.v) FROM rdma_internal.exchange('number=1 kind=repartition keys=1 rows=400 distinct=5000', 'SELECT g::bigint FROM ni.few') AS x(c1 bigint)
   JOIN ni.big b ON b.k = x.c1;
 ANALYZE ni.big;
 -- Workers share the rows and look up what each of them has got, also when so few rows would not have as many workers.
 SET max_parallel_workers_per_gather = 2;
 SET parallel_setup_cost = 0;
 SET min_parallel_table_scan_size = '160kB';
-EXPLAIN (COSTS OFF) SELECT sum(b.v) FROM rdma.exchange('number=1 kind=repartition keys=1 rows=400 distinct=400', 'SELECT g::bigint FROM ni.few') AS x(c1 bigint)
+EXPLAIN (COSTS OFF) SELECT sum(b.v) FROM rdma_internal.exchange('number=1 kind=repartition keys=1 rows=400 distinct=400', 'SELECT g::bigint FROM ni.few') AS x(c1 bigint)
   JOIN ni.big b ON b.k = x.c1;
-EXPLAIN (COSTS OFF) SELECT count(*) FROM rdma.exchange('number=1 kind=repartition keys=1 rows=400 distinct=400', 'SELECT g::bigint FROM ni.few') AS x(c1 bigint)
+EXPLAIN (COSTS OFF) SELECT count(*) FROM rdma_internal.exchange('number=1 kind=repartition keys=1 rows=400 distinct=400', 'SELECT g::bigint FROM ni.few') AS x(c1 bigint)
   LEFT JOIN ni.big b ON b.k = x.c1 AND b.v < 5;
 -- More rows: each of them would read most of the table by itself.
-EXPLAIN (COSTS OFF) SELECT sum(b.v) FROM rdma.exchange('number=1 kind=repartition keys=1 rows=2000 distinct=2000', 'SELECT g::bigint FROM ni.few') AS x(c1 bigint)
+EXPLAIN (COSTS OFF) SELECT sum(b.v) FROM rdma_internal.exchange('number=1 kind=repartition keys=1 rows=2000 distinct=2000', 'SELECT g::bigint FROM ni.few') AS x(c1 bigint)
   JOIN ni.big b ON b.k = x.c1;
 \c contrib_regression postgres 127.0.0.1 :n2
 VACUUM (FREEZE, ANALYZE) ni.big, ni.few, ni.mid;

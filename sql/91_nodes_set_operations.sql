@@ -144,8 +144,8 @@ DROP SERVER ns, ns1, ns2 CASCADE;
 \c contrib_regression postgres 127.0.0.1 :n1
 DO $$ BEGIN FOR i IN 1..600 LOOP EXIT WHEN NOT EXISTS (SELECT FROM rdma.stat_flows); PERFORM pg_sleep(0.1); END LOOP; END $$;
 SELECT count(*) FROM rdma.stat_flows;
-EXPLAIN (VERBOSE, COSTS OFF) SELECT k FROM (SELECT c1, 4::int2::int FROM rdma.exchange('number=1 kind=repartition keys=1', 'SELECT id FROM ns.r') AS e(c1 int)
-	UNION ALL SELECT c1, nullif(c1, 1) FROM rdma.exchange('number=2 kind=repartition keys=1', 'SELECT x FROM ns.c') AS e(c1 int)) d(k, n) WHERE n = 18;
+EXPLAIN (VERBOSE, COSTS OFF) SELECT k FROM (SELECT c1, 4::int2::int FROM rdma_internal.exchange('number=1 kind=repartition keys=1', 'SELECT id FROM ns.r') AS e(c1 int)
+	UNION ALL SELECT c1, nullif(c1, 1) FROM rdma_internal.exchange('number=2 kind=repartition keys=1', 'SELECT x FROM ns.c') AS e(c1 int)) d(k, n) WHERE n = 18;
 SET client_min_messages = warning;
 DROP SCHEMA ns CASCADE;
 \c contrib_regression postgres 127.0.0.1 :n2

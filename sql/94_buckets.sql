@@ -113,8 +113,8 @@ BEGIN;
 UPDATE rdma.placement SET buckets = '{}' WHERE server = 'bkt';
 SELECT count(*) FROM t;
 ROLLBACK;
-SELECT * FROM rdma.exchange('number=1 kind=repartition keys=1 map=0,1.5', 'SELECT 1') AS x(a int);
-SELECT * FROM rdma.exchange('number=1 kind=replicate map=0', 'SELECT 1') AS x(a int);
+SELECT * FROM rdma_internal.exchange('number=1 kind=repartition keys=1 map=0,1.5', 'SELECT 1') AS x(a int);
+SELECT * FROM rdma_internal.exchange('number=1 kind=replicate map=0', 'SELECT 1') AS x(a int);
 
 SET client_min_messages = warning;
 DROP SERVER bkt1, bkt2, bkt CASCADE;

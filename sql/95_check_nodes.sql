@@ -12,7 +12,7 @@ AS '$libdir/rdma_fdw', 'rdma_exchange_connect' LANGUAGE C VOLATILE STRICT PARALL
 CREATE SEQUENCE ckn.attempts;
 CREATE TABLE ckn.vanish (count int);
 INSERT INTO ckn.vanish VALUES (2);
-CREATE OR REPLACE FUNCTION rdma.exchange_connect(host text, hello bytea) RETURNS void
+CREATE OR REPLACE FUNCTION rdma_internal.exchange_connect(host text, hello bytea) RETURNS void
 LANGUAGE plpgsql VOLATILE STRICT PARALLEL UNSAFE AS $$
 BEGIN
 	IF nextval('ckn.attempts') <= (SELECT count FROM ckn.vanish) THEN
@@ -42,6 +42,6 @@ DROP SERVER ckn, ckn1, ckn2 CASCADE;
 DROP SCHEMA ckn CASCADE;
 \c contrib_regression postgres 127.0.0.1 :n1
 SET client_min_messages = warning;
-CREATE OR REPLACE FUNCTION rdma.exchange_connect(host text, hello bytea) RETURNS void
+CREATE OR REPLACE FUNCTION rdma_internal.exchange_connect(host text, hello bytea) RETURNS void
 AS '$libdir/rdma_fdw', 'rdma_exchange_connect' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
 DROP SCHEMA ckn CASCADE;

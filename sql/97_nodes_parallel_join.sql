@@ -199,10 +199,10 @@ SET max_parallel_workers_per_gather = 2;
 SET parallel_setup_cost = 0;
 SET parallel_tuple_cost = 0;
 CREATE DOMAIN np.positive AS int CHECK (value > 0);
-EXPLAIN (COSTS OFF) SELECT count(*) FROM rdma.exchange('number=1 kind=repartition keys=1 rows=20000', 'SELECT 1') AS x(c1 int);
-EXPLAIN (COSTS OFF) SELECT count(*) FROM rdma.exchange('number=1 kind=repartition keys=1 rows=20000', 'SELECT 1') AS x(c1 np.positive);
-EXPLAIN (COSTS OFF) SELECT count(*) FROM rdma.exchange('number=1 kind=repartition keys=1 rows=20000', 'SELECT ARRAY[1]') AS x(c1 np.positive[]);
-EXPLAIN (COSTS OFF) SELECT c1 FROM rdma.exchange('number=1 kind=repartition keys=1 rows=20000', 'SELECT 1') AS x(c1 int) LIMIT 10;
+EXPLAIN (COSTS OFF) SELECT count(*) FROM rdma_internal.exchange('number=1 kind=repartition keys=1 rows=20000', 'SELECT 1') AS x(c1 int);
+EXPLAIN (COSTS OFF) SELECT count(*) FROM rdma_internal.exchange('number=1 kind=repartition keys=1 rows=20000', 'SELECT 1') AS x(c1 np.positive);
+EXPLAIN (COSTS OFF) SELECT count(*) FROM rdma_internal.exchange('number=1 kind=repartition keys=1 rows=20000', 'SELECT ARRAY[1]') AS x(c1 np.positive[]);
+EXPLAIN (COSTS OFF) SELECT c1 FROM rdma_internal.exchange('number=1 kind=repartition keys=1 rows=20000', 'SELECT 1') AS x(c1 int) LIMIT 10;
 DROP SCHEMA np CASCADE;
 \c contrib_regression postgres 127.0.0.1 :n2
 DO $$ BEGIN FOR i IN 1..600 LOOP EXIT WHEN NOT EXISTS (SELECT FROM rdma.stat_flows); PERFORM pg_sleep(0.1); END LOOP; END $$;

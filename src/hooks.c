@@ -57,9 +57,9 @@ plan_next(Query *query, const char *source, int options, ParamListInfo params)
 }
 
 /*
- * Plans one form of a statement. rdma.partialize() gives way to its aggregate before core sees it,
- * and the plan's aggregates are changed directly afterwards, while each is where core put it.
- * Looking ahead moves expressions between the nodes of the finished plan, so it comes last.
+ * Plans one form of a statement. rdma_internal.partialize() gives way to its aggregate before core
+ * sees it, and the plan's aggregates are changed directly afterwards, while each is where core put
+ * it. Looking ahead moves expressions between the nodes of the finished plan, so it comes last.
  */
 static PlannedStmt *
 plan_form(Query *query, const char *source, int options, ParamListInfo params)
@@ -90,9 +90,10 @@ plan_statement(Query *query, const char *source, int options, ParamListInfo para
 
 /*
  * Subqueries and parents of tables are not foreign tables to core, so it asks no wrapper about
- * them. rdma.partialize() hides what a wrapper could compute above the relation before anything
- * asks the wrapper. When the last base relation has its paths, all have: then tables and local rows
- * are given to other servers. The functions that stand for rows of other nodes get their only path.
+ * them. rdma_internal.partialize() hides what a wrapper could compute above the relation before
+ * anything asks the wrapper. When the last base relation has its paths, all have: then tables and
+ * local rows are given to other servers. The functions that stand for rows of other nodes get their
+ * only path.
  */
 static void
 rel_pathlist(PlannerInfo *root, RelOptInfo *rel, Index rti, RangeTblEntry *rte)
@@ -155,8 +156,8 @@ relation_stats(PlannerInfo *root, RangeTblEntry *rte, AttrNumber attnum, Variabl
 
 /*
  * A reader's statement starts under the snapshot that was kept for it, and so do the queries of its
- * exchanges. They are found, and rows of rdma.store() are told to come together, in the state that
- * core made.
+ * exchanges. They are found, and rows of rdma_internal.store() are told to come together, in the
+ * state that core made.
  */
 static void
 executor_start(QueryDesc *query, int eflags)

@@ -89,7 +89,7 @@ rf_check_left()
 	left=$(RF_DB=contrib_regression rf_sql coord "
 		SELECT 'server ' || srvname FROM pg_foreign_server
 		UNION ALL SELECT 'foreign table ' || ftrelid::regclass FROM pg_foreign_table
-		UNION ALL SELECT 'schema ' || nspname FROM pg_namespace WHERE nspname !~ '^pg_' AND nspname NOT IN ('information_schema', 'public', 'rdma')") ||
+		UNION ALL SELECT 'schema ' || nspname FROM pg_namespace WHERE nspname !~ '^pg_' AND nspname NOT IN ('information_schema', 'public', 'rdma', 'rdma_internal')") ||
 		left="it could not be asked"
 	[ -z "$left" ] || rf_result FAIL "$1/left behind" "on the coordinator: ${left//$'\n'/, }"
 }

@@ -150,14 +150,14 @@ extern void rf_route_hash_rows(RfRoute *route, const AttrNumber *keys, const str
 
 /*
  * ---------------------------------------------------------------------------------------------
- * A data node's side (spec.c, node_*.c): SQL functions rdma.exchange_*, and rdma.exchange
+ * A data node's side (spec.c, node_*.c): SQL functions exchange and exchange_* of rdma_internal
  * ---------------------------------------------------------------------------------------------
  *
  * A distributed statement runs on all of its nodes at once, each running the same text.
  * An input whose rows have to move stands in it as
  *
- *		FROM rdma.exchange('number=1 kind=repartition keys=1 rows=1000', 'SELECT ...') AS x(c1
- *		bigint, ...)
+ *		FROM rdma_internal.exchange('number=1 kind=repartition keys=1 rows=1000', 'SELECT ...')
+ *			AS x(c1 bigint, ...)
  *
  * and is, on every node, producer and consumer at once: it runs the inner query, sends its rows to
  * the nodes they belong to and returns its own part, from its own rows and from the rows of other
@@ -183,9 +183,9 @@ extern void rf_route_hash_rows(RfRoute *route, const AttrNumber *keys, const str
  *					that have no row with equal keys there. Both have all nodes as producers and
  *					consumers
  *
- * Set-up: rdma.exchange_listen() on all members, rdma.exchange_open() on all with the merged
- * descriptions (group.h; all of RF_GROUP_REPARTITION), then the statement. A member's pair with
- * itself has no flow and stays unknown in the description.
+ * Set-up: rdma_internal.exchange_listen() on all members, rdma_internal.exchange_open() on all with
+ * the merged descriptions (group.h; all of RF_GROUP_REPARTITION), then the statement. A member's
+ * pair with itself has no flow and stays unknown in the description.
  */
 
 /* Called once, when the library is loaded. */
@@ -193,9 +193,10 @@ extern void rf_exchange_register(void);
 
 /*
  * Plans a statement by `plan`, on a node: exchanges that are in it and not in its plan are started
- * with it, and sent rows by the other nodes. The second is the only path of rdma.exchange(). The
- * next two make other plans for a node: probes of an index in its order, and workers that send
- * rows. The last has the coordinator's statistics of a column; false: it is no exchange's.
+ * with it, and sent rows by the other nodes. The second is the only path of
+ * rdma_internal.exchange(). The next two make other plans for a node: probes of an index in its
+ * order, and workers that send rows. The last has the coordinator's statistics of a column; false:
+ * it is no exchange's.
  */
 struct VariableStatData;
 extern PlannedStmt *rf_exchange_plan(Query *parse, const char *query_string, int cursor_options,

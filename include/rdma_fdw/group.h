@@ -19,7 +19,7 @@
  * and fills in its addresses (rf_group_listen), the answers are merged (rf_group_desc_merge), and
  * the result goes to the producers (rf_group_open) and, for replicate, to the consumers once more
  * (rf_group_begin). The engines of all pairs of nodes must be connected before (rf_group_greet,
- * rdma.hello, rf_group_connect).
+ * rdma_internal.hello, rf_group_connect).
  *
  * Replicate. The first consumer decides the order: batches that have arrived at every consumer are
  * appended to the order log, a batch of each producer in turn, and the log goes to the other
@@ -83,9 +83,10 @@ extern RfGroupDesc *rf_group_desc_parse(const void *bytes, size_t length);
 extern RfGroupDesc *rf_group_desc_make(const RfGroupShape *shape, const RfNodeId *nodes);
 
 /*
- * Connect this node's engine with another's. The request goes to rdma.hello() there, and its
- * answer, and the host where libpq found that node, to rf_group_connect here. One of two nodes does
- * it for both directions. Returns the peer. allowed: as for rf_peer_connect. ERROR with SQLSTATE
+ * Connect this node's engine with another's. The request goes to rdma_internal.hello() there, and
+ * its answer, and the host where libpq found that node, to rf_group_connect here. One of two nodes
+ * does it for both directions. Returns the peer. allowed: as for rf_peer_connect. ERROR with
+ * SQLSTATE
  * 08003 when it needs another answer, since the token of this one may have been used.
  */
 extern void rf_group_greet(RfHelloRequest *request);

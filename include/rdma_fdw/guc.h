@@ -51,7 +51,8 @@ extern int	rf_cores;			/* rdma_fdw.cores, shared by nodes of a statement on this
 								 * 0: all of the machine */
 extern int	rf_kept_memory;		/* kB, rdma_fdw.kept_memory; 0: as the C library has it */
 extern int	rf_exchange_wait;	/* ms: for buffers on all nodes */
-extern char *rf_as_owner_of;	/* rdma.stream and rdma.store act as the owner of this relation */
+extern char *rf_as_owner_of;	/* rdma_internal.stream and rdma_internal.store act as the owner of
+								 * this relation */
 extern bool rf_explain_nodes;	/* EXPLAIN shows the nodes' own plans */
 extern int	rf_flow_weight;		/* 1..RF_MAX_WEIGHT */
 extern bool rf_measured_costs;

@@ -508,7 +508,7 @@ typedef struct RfLoadStats
 	uint64		rows;			/* of requests that were answered */
 	uint64		batches;
 	uint64		bytes;			/* of batches */
-	uint64		requests;		/* calls of rdma.store() */
+	uint64		requests;		/* calls of rdma_internal.store() */
 	uint64		flows;			/* of them, by flow */
 	uint64		refused;		/* rows, see rf_load_add */
 	uint64		waits;			/* times the backend slept for a free slot */

@@ -1,5 +1,6 @@
 /*
- * serve.h - the data node's side of a stream: rdma.hello and rdma.stream. Needs PostgreSQL.
+ * serve.h - the data node's side of a stream: rdma_internal.hello and rdma_internal.stream. Needs
+ * PostgreSQL.
  *
  * Does: introduce this node, run one SELECT with the caller's rights inside the caller's
  * transaction, and send its rows as column batches: in the answer itself when they are few, over a
@@ -94,7 +95,7 @@ extern bool rf_check_engine_address(char **newval, void **extra, GucSource sourc
 
 /* ---------- partialize.c ---------- */
 
-/* Plans a statement, by `plan`, in which rdma.partialize() may stand. */
+/* Plans a statement, by `plan`, in which rdma_internal.partialize() may stand. */
 extern PlannedStmt *rf_partialize_plan(Query *parse, const char *query_string, int cursor_options,
 									   ParamListInfo params, planner_hook_type plan);
 
@@ -116,7 +117,7 @@ extern bool rf_kept_snapshot_run(QueryDesc *query);
 
 extern void rf_store_register(void);
 
-/* The only path of rdma.receive(): a scan of these rows. */
+/* The only path of rdma_internal.receive(): a scan of these rows. */
 extern void rf_store_paths(RelOptInfo *rel, RangeTblEntry *rte);
 
 /* The query has started: if it inserts such rows, plain tables take many at a time. */

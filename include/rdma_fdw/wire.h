@@ -25,12 +25,12 @@
  * The wire version counts changes to this file that a node without them cannot take; 2 is the first
  * that was released. A release that brings version N still speaks N - 1, so that nodes can be
  * upgraded one at a time. The newer side adapts. Every message says the version it is of.
- * rdma.hello() is asked in the newest; when the answer names an older version that is spoken here,
- * it is asked again in that, and later messages, the engines' HELLO too, are of that version. A
- * node that is asked in an older version answers in it, if it speaks that. An older side needs to
- * know nothing of this, as long as RfHelloRequest and the first word of RfHelloReply stay as they
- * are. While 2 is the only version there is nothing to choose: any other is refused, with an error
- * that says which side to upgrade.
+ * rdma_internal.hello() is asked in the newest; when the answer names an older version that is
+ * spoken here, it is asked again in that, and later messages, the engines' HELLO too, are of that
+ * version. A node that is asked in an older version answers in it, if it speaks that. An older side
+ * needs to know nothing of this, as long as RfHelloRequest and the first word of RfHelloReply stay
+ * as they are. While 2 is the only version there is nothing to choose: any other is refused, with
+ * an error that says which side to upgrade.
  */
 #define RF_EXTENSION_VERSION	"1.1"
 #define RF_WIRE_VERSION		2
@@ -281,7 +281,7 @@ typedef struct RfControlOpenFailed
 
 /* ---------- 2. inside libpq's answers ---------- */
 
-/* rdma.hello(request bytea) returns bytea */
+/* rdma_internal.hello(request bytea) returns bytea */
 typedef struct RfHelloRequest
 {
 	uint32_t	wire_version;
@@ -307,9 +307,9 @@ typedef struct RfHelloReply
 } RfHelloReply;
 
 /*
- * rdma.stream(request bytea, query text, parameter_types text[], parameter_values text[]) returns
- * bytea: RfStreamRequest, then column_count RfStreamColumn, then an RfStreamSnapshot if a flag asks
- * for it (readers before 1.1 send no snapshot).
+ * rdma_internal.stream(request bytea, query text, parameter_types text[], parameter_values text[])
+ * returns bytea: RfStreamRequest, then column_count RfStreamColumn, then an RfStreamSnapshot if a
+ * flag asks for it (readers before 1.1 send no snapshot).
  */
 typedef struct RfStreamRequest
 {
@@ -365,7 +365,10 @@ typedef struct RfKeepReply
 								 * if there was no such part since this server started */
 } RfKeepReply;
 
-/* rdma.seen_parts may hear how old a part is so much later than rdma.unseen_parts said it. */
+/*
+ * rdma_internal.seen_parts may hear how old a part is so much later than rdma_internal.unseen_parts
+ * said it.
+ */
 #define RF_PARTS_SLACK_US	5000000
 
 /*
@@ -417,7 +420,7 @@ typedef struct RfStreamReply
 } RfStreamReply;
 
 /*
- * rdma.store(request bytea, relation text, columns text[], batch bytea) returns bytea:
+ * rdma_internal.store(request bytea, relation text, columns text[], batch bytea) returns bytea:
  * RfStoreRequest, then column_count RfStreamColumn, the writer's types. With a batch its rows are
  * all there is; without one the data node opens a flow for reading and says where by reporting a
  * new value of the parameter RF_STORE_PARAMETER: "id index key", hexadecimal, decimal, hexadecimal.
@@ -445,7 +448,7 @@ typedef struct RfStoreRequest
 #define RF_STORE_PARAMETER	"rdma_fdw.store_flow"
 
 /* Last line of the context of an error that is about one of the request's rows, counted from 1. */
-#define RF_STORE_ROW_CONTEXT	"row %llu of rdma.store()"
+#define RF_STORE_ROW_CONTEXT	"row %llu of rdma_internal.store()"
 
 typedef struct RfStoreReply
 {

@@ -87,7 +87,7 @@ rf_owner_begin_if_set(RfRole *before)
 
 PG_FUNCTION_INFO_V1(rdma_run_as_owner);
 
-/* rdma.run_as_owner(tab, command): how many rows it had to do with. */
+/* rdma_internal.run_as_owner(tab, command): how many rows it had to do with. */
 Datum
 rdma_run_as_owner(PG_FUNCTION_ARGS)
 {

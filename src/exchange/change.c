@@ -2,9 +2,10 @@
  * change.c
  *		Another placement: which nodes a server has, and which of them has which bucket.
  *
- * Rows move in one transaction with the placement that says where they are: rdma.begin_change keeps
- * everybody out, the caller moves rows, and rdma.change_placement records where they are, here and
- * on the nodes concerned. Such a transaction commits on all of them or not at all.
+ * Rows move in one transaction with the placement that says where they are:
+ * rdma_internal.begin_change keeps everybody out, the caller moves rows, and
+ * rdma_internal.change_placement records where they are, here and on the nodes concerned. Such a
+ * transaction commits on all of them or not at all.
  *
  * A session that plans or runs a statement on a table has a lock on it until the transaction ends.
  * So once all tables of the server are locked against all other sessions, no transaction has used
@@ -205,7 +206,7 @@ lock_here(ForeignServer *server, bool writers_only, TimestampTz deadline)
 }
 
 /*
- * rdma.begin_copy(server, node, wait): keeps all other sessions from writing the server's
+ * rdma_internal.begin_copy(server, node, wait): keeps all other sessions from writing the server's
  * replicated tables, here and on this node, and from moving its rows, until the transaction ends.
  * ERROR 55P03 if that takes longer than `wait` milliseconds. All tables may be read meanwhile, and
  * distributed tables written.
@@ -222,9 +223,9 @@ rdma_begin_copy(PG_FUNCTION_ARGS)
 }
 
 /*
- * rdma.begin_change(server, nodes, replicated, wait): locks all other sessions out of the server's
- * tables here, and on these nodes out of the replicated or the distributed tables, until the
- * transaction ends. ERROR 55P03 if that takes longer than `wait` milliseconds.
+ * rdma_internal.begin_change(server, nodes, replicated, wait): locks all other sessions out of the
+ * server's tables here, and on these nodes out of the replicated or the distributed tables, until
+ * the transaction ends. ERROR 55P03 if that takes longer than `wait` milliseconds.
  */
 Datum
 rdma_begin_change(PG_FUNCTION_ARGS)
@@ -291,8 +292,8 @@ check_buckets(ArrayType *array, const RfPlacementRecord *record, int node_count)
 }
 
 /*
- * rdma.change_placement(server, nodes, buckets): updates the record, and tells the nodes whose part
- * of it changes. A node that is left out is told by the caller.
+ * rdma_internal.change_placement(server, nodes, buckets): updates the record, and tells the nodes
+ * whose part of it changes. A node that is left out is told by the caller.
  */
 Datum
 rdma_change_placement(PG_FUNCTION_ARGS)

@@ -2,8 +2,8 @@
  * enroll.c - makes the databases of a server's nodes known to both sides.
  *
  * A database that takes part in a set of nodes is told which set it belongs to, and which of its
- * nodes it is (rdma.join_set). It returns a UUID, which is recorded here. From then on each session
- * asks for it (src/remote/placement.c).
+ * nodes it is (rdma_internal.join_set). It returns a UUID, which is recorded here. From then on
+ * each session asks for it (src/remote/placement.c).
  *
  * Runs in the caller's transaction here and on the nodes. The nodes are asked with the caller's
  * user mappings. The record is written with the rights of its owner: everybody who may use a server
@@ -41,7 +41,8 @@ PG_FUNCTION_INFO_V1(rdma_read_placement);
 
 /* The function that a node of 1.0 lacks. Such a node takes part without being known. */
 #define HAS_FUNCTION_SQL \
-	"SELECT pg_catalog.to_regprocedure('rdma.join_set(uuid,integer,bigint,boolean)') IS NOT NULL"
+	"SELECT pg_catalog.to_regprocedure('rdma_internal.join_set(uuid,integer,bigint,boolean)') IS " \
+	"NOT NULL"
 
 #define SET_MEMBER_SQL \
 	"UPDATE rdma.placement SET members[$2] = $3, versions[$2] = version," \
@@ -92,7 +93,8 @@ rf_node_join(ForeignServer *server, const char *node, const char *set_id, int nu
 
 	if (strcmp(ask(session, HAS_FUNCTION_SQL, false), "t") != 0)
 		return NULL;
-	return ask(session, psprintf("SELECT rdma.join_set('%s', %d, %s, %s)", set_id, number, version,
+	return ask(session, psprintf("SELECT rdma_internal.join_set('%s', %d, %s, %s)", set_id, number,
+								 version,
 								 replace ? "true" : "false"), true);
 }
 
@@ -106,8 +108,8 @@ rf_node_too_old(const char *node)
 }
 
 /*
- * The database's report about its part (rdma.memberships), for the database that a node's server
- * leads to.
+ * The database's report about its part (rdma_internal.memberships), for the database that a node's
+ * server leads to.
  */
 static char *
 ask_membership(const RfPlacementRecord *record, int number)
@@ -117,7 +119,8 @@ ask_membership(const RfPlacementRecord *record, int number)
 
 	if (strcmp(ask(session, HAS_FUNCTION_SQL, false), "t") != 0)
 		rf_node_too_old(record->nodes[number]);
-	return ask(session, psprintf("SELECT rdma.memberships('{%s}')", record->set_id), false);
+	return ask(session, psprintf("SELECT rdma_internal.memberships('{%s}')", record->set_id),
+			   false);
 }
 
 /* The version that it has of the placement; 0: it is no node of this set. */
@@ -191,7 +194,7 @@ rdma_placement_changed(PG_FUNCTION_ARGS)
 	if (!CALLED_AS_TRIGGER(fcinfo))
 		ereport(ERROR,
 				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
-				 errmsg("rdma.placement_changed was not called as a trigger")));
+				 errmsg("rdma_internal.placement_changed was not called as a trigger")));
 	rf_placement_invalidate();
 	return PointerGetDatum(NULL);
 }
@@ -298,7 +301,8 @@ buckets_of_nodes(ForeignServer *server)
 
 	name[0] = DirectFunctionCall1(namein, CStringGetDatum(server->servername));
 	if (SPI_connect() != SPI_OK_CONNECT ||
-		SPI_execute_with_args("SELECT rdma.buckets_of_nodes($1)", 1, types, name, NULL, false, 0) !=
+		SPI_execute_with_args("SELECT rdma_internal.buckets_of_nodes($1)", 1, types, name, NULL,
+							  false, 0) !=
 		SPI_OK_SELECT ||
 		SPI_processed != 1)
 		elog(ERROR, "could not ask the nodes of server \"%s\"", server->servername);

@@ -23,8 +23,8 @@ extern void rf_record_execute(const char *sql, int count, Oid *types, Datum *val
 extern RfPlacementRecord *rf_record_lock(ForeignServer *server, bool write);
 
 /*
- * Has the database that a server leads to become a node (rdma.join_set), in the remote transaction;
- * returns its new identity. NULL: its extension is too old to know.
+ * Has the database that a server leads to become a node (rdma_internal.join_set), in the remote
+ * transaction; returns its new identity. NULL: its extension is too old to know.
  */
 extern char *rf_node_join(ForeignServer *server, const char *node, const char *set_id, int number,
 						  const char *version, bool replace);

@@ -3,7 +3,7 @@
  *
  * From the bottom to the top, each calls those before it only:
  *
- * spec.c        the specification of rdma.exchange
+ * spec.c        the specification of rdma_internal.exchange
  * node_set.c    the session's set of exchanges and the functions that set it up
  * node_queues.c  batches of the workers that run an exchange's query, on their way to their leader
  * node_filter.c  which keys have partners, and dropping rows without
@@ -15,7 +15,7 @@
  * node_exec.c   the custom scan's executor: one row after the other, and waiting
  * node_workers.c  the custom scan below a Gather that makes its workers producers
  * node_probe.c  its rows in the order of an index that they are looked up in
- * node_plan.c   the custom scan in the place of rdma.exchange()
+ * node_plan.c   the custom scan in the place of rdma_internal.exchange()
  *
  * All of it belongs to one backend, but for the queues that node_queues.c shares with parallel workers,
  * and a shared store of batches (batches.h).

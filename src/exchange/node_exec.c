@@ -6,9 +6,9 @@
  * if nothing of this is possible, and then drives other exchanges of the statement (node_drive.c).
  * Rows that are read again, or by several, are collected first (node_share.c).
  *
- * The query's statement and plan come from the cache that rdma.stream() uses (serve/plan.c), with
- * the outer statement's parameters; its executor runs inside this one's, under its snapshot and
- * with the caller's rights.
+ * The query's statement and plan come from the cache that rdma_internal.stream() uses
+ * (serve/plan.c), with the outer statement's parameters; its executor runs inside this one's, under
+ * its snapshot and with the caller's rights.
  */
 #include "node.h"
 

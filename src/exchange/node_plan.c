@@ -1,12 +1,12 @@
 /*
- * node_plan.c - replaces rdma.exchange() in a query by a custom scan.
+ * node_plan.c - replaces rdma_internal.exchange() in a query by a custom scan.
  *
  * The function itself only declares its purpose. Wherever it stands in FROM with constant
  * arguments, the planner gets a custom scan instead, with the rows and numbers of distinct values
  * that the coordinator estimated: this node sees its own part of the input only, and the arriving
  * rows come from all nodes. The query inside is planned when the scan starts, by the same cache of
- * statements as rdma.stream's: only then are the parameters' types known, and only a plan that the
- * cache hands out is locked and checked against changes of the catalog.
+ * statements as rdma_internal.stream's: only then are the parameters' types known, and only a plan
+ * that the cache hands out is locked and checked against changes of the catalog.
  *
  * A planner that can prove that a join has no rows leaves its inputs out of the plan. Other nodes
  * may still wait for this node's rows, as their tables differ: so an exchange that is in the
@@ -67,7 +67,7 @@ rdma_exchange(PG_FUNCTION_ARGS)
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-			 errmsg("rdma.exchange cannot be called like other functions"),
+			 errmsg("rdma_internal.exchange cannot be called like other functions"),
 			 errhint("It stands in FROM, with constant arguments and a column definition list; "
 					 "rdma_fdw must be in shared_preload_libraries.")));
 	PG_RETURN_NULL();

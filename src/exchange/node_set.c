@@ -2,10 +2,11 @@
  * node_set.c - the exchanges of a session's next statement, and the functions that set them up.
  *
  * The coordinator calls these functions through its sessions, inside the transaction that will run
- * the statement: rdma.exchange_connect() for pairs of nodes that are not connected yet, then
- * rdma.exchange_listen() on every node, then, with all their answers merged, rdma.exchange_open()
- * on every node. The result is the session's set: the next statement that contains rdma.exchange()
- * takes it, and it ends with that statement, or with the transaction.
+ * the statement: rdma_internal.exchange_connect() for pairs of nodes that are not connected yet,
+ * then rdma_internal.exchange_listen() on every node, then, with all their answers merged,
+ * rdma_internal.exchange_open() on every node. The result is the session's set: the next statement
+ * that contains rdma_internal.exchange() takes it, and it ends with that statement, or with the
+ * transaction.
  *
  * Does: check descriptions, make the flows, count. Does not: plan or run anything.
  */
@@ -35,7 +36,7 @@ PG_FUNCTION_INFO_V1(rdma_exchange_stats);
 
 ExchangeSet *rf_exchange_set = NULL;
 
-/* The counters of the session's last set, for rdma.exchange_stats(). */
+/* The counters of the session's last set, for rdma_internal.exchange_stats(). */
 static ExchangeCounters last_counters[EXCHANGE_MAX];
 static int	last_count = 0;
 
@@ -182,8 +183,8 @@ member_of(const ExchangeState *state, EState *estate)
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("exchange %d is not set up in this session",
 						number),
-				 errhint("rdma.exchange is part of the statements that a coordinator sends to "
-						 "all nodes of a distributed query: "
+				 errhint("rdma_internal.exchange is part of the statements that a coordinator "
+						 "sends to all nodes of a distributed query: "
 						 "query a foreign table of a server with option \"nodes\" instead.")));
 	if (rf_exchange_set->estate == NULL)
 	{
@@ -374,7 +375,7 @@ groups_result(ExchangeSet *set)
 
 /* ---------- functions ---------- */
 
-/* exchange_greet() bytea: the argument for rdma.hello() on another node */
+/* exchange_greet() bytea: the argument for rdma_internal.hello() on another node */
 Datum
 rdma_exchange_greet(PG_FUNCTION_ARGS)
 {

@@ -404,7 +404,10 @@ rdma_nodes(PG_FUNCTION_ARGS)
 	return (Datum) 0;
 }
 
-/* rdma.named_nodes(server): the names in option "nodes", as they stand there; NULL without it */
+/*
+ * rdma_internal.named_nodes(server): the names in option "nodes", as they stand there; NULL without
+ * it
+ */
 Datum
 rdma_named_nodes(PG_FUNCTION_ARGS)
 {

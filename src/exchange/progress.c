@@ -3,11 +3,11 @@
  * 	The current moves of this server: rdma.stat_moves.
  *
  * A process that moves rows says in shared memory which step it is at. The SQL functions that move
- * rows call the rdma.note_... functions for that; how many rows have left is counted where they
- * leave (rf_load_watch). A move's entry ends with its transaction, or the subtransaction in which
- * it began. The entry of a command that consists of many moves outlives their commits, and ends
- * with the first abort, with the process, or when the command says so. So nothing is left in any
- * case.
+ * rows call the rdma_internal.note_... functions for that; how many rows have left is counted where
+ * they leave (rf_load_watch). A move's entry ends with its transaction, or the subtransaction in
+ * which it began. The entry of a command that consists of many moves outlives their commits, and
+ * ends with the first abort, with the process, or when the command says so. So nothing is left in
+ * any case.
  *
  * Without the library in shared_preload_libraries nothing is noted, and there is nothing to see.
  */
@@ -256,8 +256,8 @@ text_argument(FunctionCallInfo fcinfo, int number)
 }
 
 /*
- * rdma.note_job(server, command, buckets_left): this process begins, or goes on with, a command of
- * many moves, each a transaction; with command NULL it has ended.
+ * rdma_internal.note_job(server, command, buckets_left): this process begins, or goes on with, a
+ * command of many moves, each a transaction; with command NULL it has ended.
  */
 Datum
 rdma_note_job(PG_FUNCTION_ARGS)
@@ -304,8 +304,8 @@ bucket_range(FunctionCallInfo fcinfo, int number, int *first, int *last)
 }
 
 /*
- * rdma.note_move(server, command, source, target, moved): a move begins, which waits for locks
- * first. The command is the function's name if it is not part of a job.
+ * rdma_internal.note_move(server, command, source, target, moved): a move begins, which waits for
+ * locks first. The command is the function's name if it is not part of a job.
  */
 Datum
 rdma_note_move(PG_FUNCTION_ARGS)
@@ -344,8 +344,9 @@ rdma_note_move(PG_FUNCTION_ARGS)
 }
 
 /*
- * rdma.note_phase(phase, relation, estimated_rows): its current phase, and the table on the nodes.
- * Rows that leave in the phase "copying" are counted. An estimate of NULL changes nothing.
+ * rdma_internal.note_phase(phase, relation, estimated_rows): its current phase, and the table on
+ * the nodes. Rows that leave in the phase "copying" are counted. An estimate of NULL changes
+ * nothing.
  */
 Datum
 rdma_note_phase(PG_FUNCTION_ARGS)
@@ -429,8 +430,8 @@ put_entry(StatRow *row, const MoveEntry *entry, int64 rows, int64 bytes)
 }
 
 /*
- * rdma.stat_moves(): moves of this database; without privileges on the role, it shows only that one
- * is running
+ * rdma_internal.stat_moves(): moves of this database; without privileges on the role, it shows only
+ * that one is running
  */
 Datum
 rdma_stat_moves(PG_FUNCTION_ARGS)

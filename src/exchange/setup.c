@@ -3,8 +3,8 @@
  * forms the flow groups of its exchanges. The coordinator does it over its sessions, with one
  * command to all nodes at a time.
  *
- * The nodes' side is rdma.exchange_greet, _connect, _listen and _open. The data of the groups never
- * passes here.
+ * The nodes' side is rdma_internal.exchange_greet, _connect, _listen and _open. The data of the
+ * groups never passes here.
  *
  * When a node has no buffers left, all nodes return theirs and the statement tries again a little
  * later. The first statement to fail frees its buffers for the rest, so of several statements that
@@ -30,11 +30,11 @@
 #include "rdma_fdw/remote.h"
 #include "rdma_fdw/sql_text.h"
 
-#define GREET_SQL	"SELECT rdma.exchange_greet()"
+#define GREET_SQL	"SELECT rdma_internal.exchange_greet()"
 #define HELLO_SQL	\
-	"SELECT rdma.hello(g) FROM unnest($1::bytea[]) WITH ORDINALITY AS u(g, n) ORDER BY n"
+	"SELECT rdma_internal.hello(g) FROM unnest($1::bytea[]) WITH ORDINALITY AS u(g, n) ORDER BY n"
 #define CONNECT_SQL	\
-	"SELECT rdma.exchange_connect(h, r) FROM unnest($1::text[], $2::bytea[]) AS u(h, r)"
+	"SELECT rdma_internal.exchange_connect(h, r) FROM unnest($1::text[], $2::bytea[]) AS u(h, r)"
 
 /*
  * Engines wait only briefly for buffers while groups are formed, because the wait may be futile;
@@ -43,12 +43,12 @@
 #define LISTEN_SQL	\
 	"SELECT d, was FROM (SELECT pg_catalog.current_setting('rdma_fdw.buffer_wait') AS was OFFSET 0) s, " \
 	"pg_catalog.set_config('rdma_fdw.buffer_wait', $3::text, true) AS now, " \
-	"LATERAL unnest(rdma.exchange_listen($1::int, $2::bytea[], $4::int[], $5::int[])) " \
+	"LATERAL unnest(rdma_internal.exchange_listen($1::int, $2::bytea[], $4::int[], $5::int[])) " \
 	"WITH ORDINALITY AS u(d, n) " \
 	"WHERE now IS NOT NULL ORDER BY n"
 #define OPEN_SQL	\
 	"SELECT pg_catalog.set_config('rdma_fdw.buffer_wait', $3::text, true) " \
-	"FROM (SELECT rdma.exchange_open($1::int, $2::bytea[]) OFFSET 0) s"
+	"FROM (SELECT rdma_internal.exchange_open($1::int, $2::bytea[]) OFFSET 0) s"
 
 /* A class of advisory locks that SQL functions cannot take: theirs are 1 and 2. */
 #define TURN_LOCK_CLASS	3

@@ -1,6 +1,6 @@
 /*
- * spec.c - parses the argument of rdma.exchange(): "number=1 kind=repartition keys=1,2 rows=750000
- * ...".
+ * spec.c - parses the argument of rdma_internal.exchange(): "number=1 kind=repartition keys=1,2
+ * rows=750000 ...".
  *
  * It is text, so that a fragment can be read, logged and run by hand. Every word of it is checked,
  * because any role may open a session and send one.

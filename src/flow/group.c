@@ -118,7 +118,7 @@ rf_group_connect(const char *host, const void *hello, size_t length, RfAddressFi
 	if (length != sizeof(reply) || memchr(reply.address, 0, sizeof(reply.address)) == NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_PROTOCOL_VIOLATION),
-				 errmsg("the answer of a node to rdma.hello is not valid")));
+				 errmsg("the answer of a node to rdma_internal.hello is not valid")));
 	if (reply.wire_version != RF_WIRE_VERSION)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),

@@ -561,7 +561,7 @@ check_access(Check *check)
 	" FROM (SELECT CASE WHEN proname IN ('hello', 'stream') THEN 'read' WHEN proname IN ('store', "
 	"'join_set') THEN 'write'"
 	" ELSE 'exchange' END AS access FROM pg_catalog.pg_proc WHERE pronamespace = "
-	"'rdma'::pg_catalog.regnamespace"
+	"'rdma_internal'::pg_catalog.regnamespace"
 	" AND proname IN ('hello', 'stream', 'store', 'join_set', 'exchange', 'exchange_greet', "
 	"'exchange_connect',"
 	" 'exchange_listen', 'exchange_open') AND NOT pg_catalog.has_function_privilege(oid, "
@@ -606,8 +606,8 @@ hex_digit(char c)
 }
 
 /*
- * Asks the node's rdma.hello for a greeting and compares wire version, type images and identity;
- * reports where rows would travel otherwise than expected.
+ * Asks the node's rdma_internal.hello for a greeting and compares wire version, type images and
+ * identity; reports where rows would travel otherwise than expected.
  */
 static void
 check_hello(Check *check)
@@ -621,7 +621,7 @@ check_hello(Check *check)
 
 	rf_hello_request(&request, false);
 	initStringInfo(&sql);
-	appendStringInfoString(&sql, "SELECT pg_catalog.encode(rdma.hello('\\x");
+	appendStringInfoString(&sql, "SELECT pg_catalog.encode(rdma_internal.hello('\\x");
 	for (i = 0; i < sizeof(request); i++)
 		appendStringInfo(&sql, "%02x", ((uint8 *) &request)[i]);
 	appendStringInfoString(&sql, "'), 'hex')");
@@ -629,7 +629,7 @@ check_hello(Check *check)
 	if (answer == NULL || strlen(answer) < 2 * sizeof(uint32))
 		ereport(ERROR,
 				(errcode(ERRCODE_PROTOCOL_VIOLATION),
-				 errmsg("the other node's rdma.hello answered with something else")));
+				 errmsg("the other node's rdma_internal.hello answered with something else")));
 	memset(&check->hello, 0, sizeof(check->hello));
 	for (i = 0; i < sizeof(check->hello) && answer[2 * i] && answer[2 * i + 1]; i++)
 		bytes[i] = hex_digit(answer[2 * i]) << 4 | hex_digit(answer[2 * i + 1]);
@@ -918,7 +918,8 @@ check_columns(Check *check)
 {
 	char	   *values[2];
 
-	ask_about_server(check, "SELECT missing, types FROM rdma.column_differences($1)", values, 2);
+	ask_about_server(check, "SELECT missing, types FROM rdma_internal.column_differences($1)",
+					 values, 2);
 	if (values[0] != NULL)
 		problem(check, "columns", values[0],
 				"Create the missing columns, or correct the options of the foreign tables.");
@@ -937,7 +938,8 @@ check_distribution(Check *check)
 {
 	char	   *wrong;
 
-	ask_about_server(check, "SELECT pg_catalog.string_agg(p, '; ') FROM rdma.sample_tables($1) p",
+	ask_about_server(check, "SELECT pg_catalog.string_agg(p, '; ') FROM "
+					 "rdma_internal.sample_tables($1) p",
 					 &wrong, 1);
 	if (wrong != NULL)
 		problem(check, "distribution", wrong,

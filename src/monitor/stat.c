@@ -312,7 +312,7 @@ rdma_stat_lanes(PG_FUNCTION_ARGS)
 	return (Datum) 0;
 }
 
-/* rdma.qps(): a row per queue pair of each lane that is connected now. */
+/* rdma_internal.qps(): a row per queue pair of each lane that is connected now. */
 Datum
 rdma_qps(PG_FUNCTION_ARGS)
 {

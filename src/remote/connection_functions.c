@@ -1,6 +1,6 @@
 /*
- * connection_functions.c - rdma.connections(), rdma.disconnect() and rdma.disconnect_all(): they
- * show and close the sessions of this backend.
+ * connection_functions.c - rdma_internal.connections(), rdma.disconnect() and
+ * rdma.disconnect_all(): they show and close the sessions of this backend.
  *
  * Every role may list and close the sessions of its own backend. Sessions of other backends are not
  * visible.

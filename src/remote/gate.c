@@ -170,7 +170,7 @@ rf_gate_note_snapshots(bool again)
 		pg_atomic_fetch_add_u64(&gate->renewed, 1);
 }
 
-/* rdma.stat_gate(): since the server started; no row where the library was not preloaded */
+/* rdma_internal.stat_gate(): since the server started; no row if the library was not preloaded */
 Datum
 rdma_stat_gate(PG_FUNCTION_ARGS)
 {

@@ -2,9 +2,9 @@
  * load.c - rows to a table of the data node, as column batches: the stream's opposite direction.
  *
  * Rows are first encoded into private memory of the inline limit. If the statement ends before that
- * is full they travel inside one call of rdma.store(); else that call opens a flow towards the data
- * node's session, which writes while it reads, and rows are encoded in the flow's slots from then
- * on. This backend is the flow's producer, the session over there its consumer.
+ * is full they travel inside one call of rdma_internal.store(); else that call opens a flow towards
+ * the data node's session, which writes while it reads, and rows are encoded in the flow's slots
+ * from then on. This backend is the flow's producer, the session over there its consumer.
  *
  * A running load keeps its session busy, as a running stream does. The next user of the session
  * finishes the load first, which only ends one request: later rows start another one. Two loads
@@ -40,7 +40,7 @@
 #include "session.h"
 #include "waiting.h"
 
-#define STORE_SQL	"SELECT rdma.store($1, $2, $3, $4)"
+#define STORE_SQL	"SELECT rdma_internal.store($1, $2, $3, $4)"
 
 /* After this many batches of one row, this many rows are refused before another batch is tried. */
 #define SINGLE_BATCHES	2

@@ -42,7 +42,8 @@ rf_others_sql(const RfSession *session)
 {
 	if (!session->compares)
 		return pstrdup("SELECT 1");
-	return psprintf("SELECT rdma.other_parts_age(" INT64_FORMAT ")", (int64) GetSystemIdentifier());
+	return psprintf("SELECT rdma_internal.other_parts_age(" INT64_FORMAT ")",
+					(int64) GetSystemIdentifier());
 }
 
 void
@@ -227,14 +228,15 @@ rf_others_agree(List *sessions, const RfOthers *const *others, uint64 statement)
 		return true;
 	initStringInfo(&unseen.parts);
 	initStringInfo(&unseen.ages);
-	sql = psprintf("SELECT part, age, owner FROM rdma.unseen_parts(" INT64_FORMAT ", " UINT64_FORMAT
-				   ")",
+	sql = psprintf("SELECT part, age, owner FROM rdma_internal.unseen_parts(" INT64_FORMAT
+				   ", " UINT64_FORMAT ")",
 				   (int64) GetSystemIdentifier(), statement);
 	ask(sessions, sql, take_unseen, &unseen);
 	pfree(sql);
 	if (unseen.complete && unseen.parts.len > 0)
 	{
-		sql = psprintf("SELECT rdma.seen_parts(" UINT64_FORMAT ", '{%s}', '{%s}')", statement,
+		sql = psprintf("SELECT rdma_internal.seen_parts(" UINT64_FORMAT ", '{%s}', '{%s}')",
+					   statement,
 					   unseen.parts.data, unseen.ages.data);
 		ask(sessions, sql, take_seen, &seen);
 		pfree(sql);

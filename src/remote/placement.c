@@ -377,7 +377,8 @@ rf_placement_question(List *parts)
 
 	initStringInfo(&buf);
 	foreach(lc, parts)
-		appendStringInfo(&buf, "%s%s", buf.len == 0 ? ", (SELECT rdma.memberships('{" : ",",
+		appendStringInfo(&buf, "%s%s",
+						 buf.len == 0 ? ", (SELECT rdma_internal.memberships('{" : ",",
 						 ((RfPlacementPart *) lfirst(lc))->record->set_id);
 	if (parts != NIL)
 		appendStringInfoString(&buf, "}'))");

@@ -54,7 +54,7 @@ typedef struct RfPlacementRecord
 extern RfPlacementRecord *rf_placement_find(const char *server, bool *kept);
 
 /*
- * What a database must say of itself (rdma.memberships) if a server leads to it: one
+ * What a database must say of itself (rdma_internal.memberships) if a server leads to it: one
  * RfPlacementPart for each set of nodes in which it is known. In the current memory context; NIL:
  * nothing.
  *

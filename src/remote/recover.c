@@ -1,6 +1,6 @@
 /*
  * recover.c - finishes the parts that transactions over several nodes left on a node, implements
- * rdma.transactions() and rdma.resolve(), and prevents servers from being dropped before.
+ * rdma_internal.transactions() and rdma.resolve(), and prevents servers from being dropped before.
  *
  * The order of the steps matters. First a part is found prepared, then its backend is found to have
  * left it: now the part is decided. The rows are read after that, and a missing row means rollback.

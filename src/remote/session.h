@@ -588,8 +588,8 @@ extern void rf_session_verify_placement(RfSession *session);
 extern uint64 rf_error_row(const PGresult *result);
 
 /* query.c */
-#define RF_HELLO_SQL		"SELECT rdma.hello($1)"
-#define RF_STREAM_SQL		"SELECT rdma.stream($1, $2, $3, $4)"
+#define RF_HELLO_SQL		"SELECT rdma_internal.hello($1)"
+#define RF_STREAM_SQL		"SELECT rdma_internal.stream($1, $2, $3, $4)"
 extern const Oid rf_stream_types[4];
 extern void rf_session_hello(RfSession *session, bool need_token);
 

@@ -82,8 +82,8 @@ rf_session_pin_settings(RfSession *session)
 	char	   *sql = psprintf("SELECT name, value, pg_catalog.set_config(name, value, %s), %s,"
 							   " pg_catalog.current_setting('max_prepared_transactions'),"
 							   " (SELECT system_identifier FROM pg_catalog.pg_control_system()),"
-							   " pg_catalog.to_regprocedure('rdma.other_parts_age(bigint)') IS NOT "
-							   "NULL"
+							   " pg_catalog.to_regprocedure("
+							   "'rdma_internal.other_parts_age(bigint)') IS NOT NULL"
 							   "%s FROM " RF_PINNED_SETTINGS,
 							   shared, shared, rf_placement_question(parts));
 	PGresult   *result;

@@ -2,10 +2,10 @@
  * stream.c - a remote query whose rows arrive as column batches: by a flow, or inside libpq's
  * answer when they are few.
  *
- * It starts rdma.stream() on the data node, hands out batches as they come, and puts fragments
- * together. stream_answer.c checks that all came, stream_end.c ends streams. One stream runs per
- * session at a time: when the session is needed for something else, the rest of it is stored here
- * first. It does not look into batches.
+ * It starts rdma_internal.stream() on the data node, hands out batches as they come, and puts
+ * fragments together. stream_answer.c checks that all came, stream_end.c ends streams. One stream
+ * runs per session at a time: when the session is needed for something else, the rest of it is
+ * stored here first. It does not look into batches.
  */
 #include "postgres.h"
 

@@ -40,7 +40,7 @@
 
 PG_FUNCTION_INFO_V1(rdma_timeline);
 
-/* rdma.timeline(): on a node */
+/* rdma_internal.timeline(): on a node */
 Datum
 rdma_timeline(PG_FUNCTION_ARGS)
 {

@@ -3,9 +3,9 @@
  *
  * The coordinator sends rows of its own as arrays, one for each column (fdw/plan/local_rows.c). The
  * planner sees how many they are, but considers nothing of the results of unnest() known, and so
- * does not build hash tables of it. While a statement of rdma.stream is planned with values, these
- * are looked at: a sample of them, as ANALYZE would. Statements of other clients keep their
- * estimates.
+ * does not build hash tables of it. While a statement of rdma_internal.stream is planned with
+ * values, these are looked at: a sample of them, as ANALYZE would. Statements of other clients keep
+ * their estimates.
  */
 #include "postgres.h"
 

@@ -9,9 +9,9 @@
  * on the node whose snapshot does not see it, its part is prepared or has been committed since, and
  * is in the log of parts (part_log.c):
  *
- *	1. rdma.unseen_parts there names it, and how long ago it was prepared;
- *	2. rdma.seen_parts on the other nodes looks for its name. Where it has been committed for
- *	   less long than that, it is in the log, or the log does not reach back that far.
+ *	1. rdma_internal.unseen_parts there names it, and how long ago it was prepared;
+ *	2. rdma_internal.seen_parts on the other nodes looks for its name. Where it has been committed
+ *	   for less long than that, it is in the log, or the log does not reach back that far.
  *
  * PostgreSQL itself decides from the snapshot and the transaction ID which transactions a snapshot
  * sees.
@@ -60,8 +60,8 @@ note_position(void)
 }
 
 /*
- * rdma.other_parts_age(coordinator bigint): rf_part_log_others_age, of the transaction's snapshot
- * from REPEATABLE READ on
+ * rdma_internal.other_parts_age(coordinator bigint): rf_part_log_others_age, of the transaction's
+ * snapshot from REPEATABLE READ on
  */
 Datum
 rdma_other_parts_age(PG_FUNCTION_ARGS)
@@ -118,8 +118,8 @@ may_be_unseen(const RfTransactionPart *part, const void *arg)
 }
 
 /*
- * rdma.unseen_parts(coordinator bigint, statement bigint, OUT part bigint, OUT age bigint, OUT
- * owner bigint): the parts of other coordinators that the snapshot does not see, prepared or
+ * rdma_internal.unseen_parts(coordinator bigint, statement bigint, OUT part bigint, OUT age bigint,
+ * OUT owner bigint): the parts of other coordinators that the snapshot does not see, prepared or
  * committed; by the name that the transaction has on all nodes; how long ago, in microseconds, they
  * were prepared; and whose they are. A row of NULLs: there may be further parts, which the log does
  * not have any more.
@@ -178,8 +178,8 @@ may_be_seen(uint64 name, int64 age, Snapshot snapshot)
 }
 
 /*
- * rdma.seen_parts(statement bigint, parts bigint[], ages bigint[]): does the snapshot see one of
- * these, which another node's does not, or may it?
+ * rdma_internal.seen_parts(statement bigint, parts bigint[], ages bigint[]): does the snapshot see
+ * one of these, which another node's does not, or may it?
  */
 Datum
 rdma_seen_parts(PG_FUNCTION_ARGS)

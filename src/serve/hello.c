@@ -1,6 +1,6 @@
 /*
- * hello.c - rdma.hello(): a reading node introduces itself over its authenticated session and
- * learns how to reach this node's engine.
+ * hello.c - rdma_internal.hello(): a reading node introduces itself over its authenticated session
+ * and learns how to reach this node's engine.
  *
  * Does: answer with identity, address, and (when asked) a one-time token for the engines'
  * handshake. Does not: connect anything.
@@ -71,8 +71,8 @@ rf_check_engine_address(char **newval, void **extra, GucSource source)
 }
 
 /*
- * rdma.hello(bytea): tells a reading node how its engine finds ours, and makes a token for it if it
- * asks for one. ERROR where the request has another length, or no engine runs.
+ * rdma_internal.hello(bytea): tells a reading node how its engine finds ours, and makes a token for
+ * it if it asks for one. ERROR where the request has another length, or no engine runs.
  */
 Datum
 rdma_hello(PG_FUNCTION_ARGS)
@@ -84,7 +84,8 @@ rdma_hello(PG_FUNCTION_ARGS)
 
 	if (VARSIZE_ANY_EXHDR(bytes) != sizeof(request))
 		ereport(ERROR,
-				(errcode(ERRCODE_PROTOCOL_VIOLATION), errmsg("invalid request to rdma.hello"),
+				(errcode(ERRCODE_PROTOCOL_VIOLATION),
+				 errmsg("invalid request to rdma_internal.hello"),
 				 errdetail("It has %zu bytes instead of %zu.", (size_t) VARSIZE_ANY_EXHDR(bytes),
 						   sizeof(request)),
 				 errhint("This function is called by rdma_fdw of a reading node, not by users.")));

@@ -9,8 +9,8 @@
  * is no row at that place: the write would pass over it without a word.
  *
  * The writer takes the node from the row's distribution key. Where that says another one than the
- * row is on, as after rows were written past it, another row may be at that place: rdma.is_key() is
- * part of the write's condition, and an error for a row with another key.
+ * row is on, as after rows were written past it, another row may be at that place:
+ * rdma_internal.is_key() is part of the write's condition, and an error for a row with another key.
  *
  * It is none if the transaction itself has written the row before: one that was joined with several
  * others is written once.
@@ -18,11 +18,11 @@
  * Only rows that the caller may write, and that the table's policies show it, are locked. Of others
  * it is as if they were not there.
  *
- * rdma.lock_version() does for a reader what LockRows does in one server's plan: SELECT ... LIMIT 1
- * FOR UPDATE over several nodes reads rows without locks, and locks those that it returns
- * (fdw/exec/lock_rows.c). It runs under the snapshot that the row was read with. A change that has
- * committed since is followed to the row's last version, which the next statement reads; the reader
- * looks at its conditions again.
+ * rdma_internal.lock_version() does for a reader what LockRows does in one server's plan: SELECT
+ * ... LIMIT 1 FOR UPDATE over several nodes reads rows without locks, and locks those that it
+ * returns (fdw/exec/lock_rows.c). It runs under the snapshot that the row was read with. A change
+ * that has committed since is followed to the row's last version, which the next statement reads;
+ * the reader looks at its conditions again.
  */
 #include "postgres.h"
 
@@ -55,7 +55,7 @@ PG_FUNCTION_INFO_V1(rdma_is_key);
 PG_FUNCTION_INFO_V1(rdma_lock_version);
 PG_FUNCTION_INFO_V1(rdma_locked_place);
 
-/* The row that rdma.lock_version() has locked last; not valid: it has locked none. */
+/* The row that rdma_internal.lock_version() has locked last; not valid: it has locked none. */
 static ItemPointerData locked_place;
 
 /* One of the tables that have the rows */
@@ -366,8 +366,9 @@ is_locked(TM_Result result, Relation rel)
 }
 
 /*
- * rdma.lock_version(): locks the row of which the statement's snapshot shows a version at this
- * place, and notes where the row is then. False: there is no such version, or the row was skipped.
+ * rdma_internal.lock_version(): locks the row of which the statement's snapshot shows a version at
+ * this place, and notes where the row is then. False: there is no such version, or the row was
+ * skipped.
  */
 Datum
 rdma_lock_version(PG_FUNCTION_ARGS)

@@ -282,7 +282,7 @@ static bool
 check_access(const char *gid)
 {
 	Oid			types[] = {BYTEAOID, TEXTOID, TEXTARRAYOID, BYTEAOID};
-	Oid			store = LookupFuncName(list_make2(makeString("rdma"), makeString("store")),
+	Oid			store = LookupFuncName(list_make2(makeString("rdma_internal"), makeString("store")),
 									   lengthof(types), types, true);
 
 	if (!OidIsValid(store))

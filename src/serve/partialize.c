@@ -1,5 +1,5 @@
 /*
- * partialize.c - rdma.partialize(aggregate, NULL::type): the aggregate's transition state.
+ * partialize.c - rdma_internal.partialize(aggregate, NULL::type): the aggregate's transition state.
  *
  * The function is a mark and never runs. Before a query is planned it gives way to the aggregate
  * under it, whose type becomes its state's: the state's own, bytea for internal states, which leave
@@ -50,7 +50,7 @@ rdma_partialize(PG_FUNCTION_ARGS)
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-			 errmsg("rdma.partialize cannot be used here"),
+			 errmsg("rdma_internal.partialize cannot be used here"),
 			 errdetail("It stands directly over an aggregate of a query, on a server that has "
 					   "rdma_fdw in shared_preload_libraries.")));
 }
@@ -63,7 +63,7 @@ static Oid
 mark_function(void)
 {
 	Oid			types[2] = {ANYOID, ANYELEMENTOID};
-	Oid			schema = get_namespace_oid("rdma", true);
+	Oid			schema = get_namespace_oid("rdma_internal", true);
 	HeapTuple	tuple;
 	Form_pg_proc form;
 	Oid			result = InvalidOid;
@@ -141,11 +141,12 @@ marked_aggregate(FuncExpr *mark)
 	if (!IsA(agg, Aggref))
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("rdma.partialize must stand directly over an aggregate")));
+				 errmsg("rdma_internal.partialize must stand directly over an aggregate")));
 	if (agg->agglevelsup != 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("rdma.partialize cannot stand over an aggregate of an outer query")));
+				 errmsg("rdma_internal.partialize cannot stand over an aggregate of an outer "
+						"query")));
 
 	tuple = SearchSysCache1(AGGFNOID, ObjectIdGetDatum(agg->aggfnoid));
 	if (!HeapTupleIsValid(tuple))
@@ -173,7 +174,7 @@ marked_aggregate(FuncExpr *mark)
 				 errmsg("the state of aggregate %s is of type %s, not %s",
 						format_procedure(agg->aggfnoid), format_type_be(state),
 						format_type_be(mark->funcresulttype)),
-				 errhint("Write rdma.partialize(..., NULL::%s).", format_type_be(state))));
+				 errhint("Write rdma_internal.partialize(..., NULL::%s).", format_type_be(state))));
 
 	agg = copyObject(agg);
 	agg->aggtype = state;
@@ -205,7 +206,7 @@ mark_others(Node *node, Index *level)
 			why_not_partial(agg, form) != NULL)
 			ereport(ERROR,
 					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-					 errmsg("aggregate %s must stand under rdma.partialize, too",
+					 errmsg("aggregate %s must stand under rdma_internal.partialize, too",
 							format_procedure(agg->aggfnoid)),
 					 errdetail("One query gives states of all its aggregates or results of all.")));
 		ReleaseSysCache(tuple);
@@ -243,7 +244,7 @@ replace_in_query(Query *query, Oid mark)
 	if (query->groupingSets != NIL)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("rdma.partialize cannot be used with grouping sets")));
+				 errmsg("rdma_internal.partialize cannot be used with grouping sets")));
 	(void) query_tree_walker(query, mark_others, &level, 0);
 	return query;
 }

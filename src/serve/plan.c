@@ -101,7 +101,8 @@ text_array(ArrayType *array, const char *what, Datum **values, bool **nulls)
 	if (ARR_NDIM(array) != 1 || ARR_ELEMTYPE(array) != TEXTOID)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("%s of rdma.stream must be a one-dimensional array of text", what)));
+				 errmsg("%s of rdma_internal.stream must be a one-dimensional array of text",
+						what)));
 	deconstruct_array(array, TEXTOID, -1, false, TYPALIGN_INT, values, nulls, &count);
 	return count;
 }
@@ -117,7 +118,7 @@ resolve_types(RfStatement *statement)
 	if (count > MAX_PARAMETERS)
 		ereport(ERROR,
 				(errcode(ERRCODE_TOO_MANY_ARGUMENTS),
-				 errmsg("rdma.stream takes at most %d parameters", MAX_PARAMETERS)));
+				 errmsg("rdma_internal.stream takes at most %d parameters", MAX_PARAMETERS)));
 	statement->param_count = count;
 	statement->params = palloc0(sizeof(StatementParam) * Max(count, 1));
 	statement->only_built_in = true;
@@ -151,7 +152,7 @@ parse_one_select(const char *query)
 	if (list_length(parsed) != 1)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("rdma.stream runs exactly one SELECT statement"),
+				 errmsg("rdma_internal.stream runs exactly one SELECT statement"),
 				 errdetail("The query text has %d statements.", list_length(parsed))));
 	return linitial_node(RawStmt, parsed);
 }
@@ -165,12 +166,12 @@ check_is_select(List *queries, CommandTag tag)
 	if (query == NULL || query->commandType != CMD_SELECT || query->utilityStmt != NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("rdma.stream runs SELECT statements only, not %s",
+				 errmsg("rdma_internal.stream runs SELECT statements only, not %s",
 						GetCommandTagName(tag))));
 	if (query->hasModifyingCTE)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("rdma.stream does not run data-modifying statements in WITH")));
+				 errmsg("rdma_internal.stream does not run data-modifying statements in WITH")));
 }
 
 static RfStatement *
@@ -268,7 +269,7 @@ rf_statement_params(RfStatement *statement, ArrayType *array)
 	if (count != statement->param_count)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("rdma.stream got %d parameter values for %d parameter types",
+				 errmsg("rdma_internal.stream got %d parameter values for %d parameter types",
 						count, statement->param_count)));
 	if (count == 0)
 		return NULL;

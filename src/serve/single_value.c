@@ -1,5 +1,5 @@
 /*
- * single_value.c - rdma.first_two(value) and rdma.only_value(values).
+ * single_value.c - rdma_internal.first_two(value) and rdma_internal.only_value(values).
  *
  * A sub-select in an expression gives one value, and is an error with more than one row, but only
  * for a row of the query around that asks for it. When it becomes a grouped sub-select that is

@@ -1,14 +1,15 @@
 /*
- * store.c - rdma.store(): insert rows that another node sends as column batches, or write rows that
- * it names by table and ctid (store_update.c).
+ * store.c - rdma_internal.store(): insert rows that another node sends as column batches, or write
+ * rows that it names by table and ctid (store_update.c).
  *
- * The rows are a relation of an ordinary INSERT: INSERT INTO t(...) SELECT * FROM rdma.receive() AS
- * ..., run through SPI. So everything that holds for an INSERT holds here by construction, because
- * the server's own ModifyTable does it: the caller's rights on table and columns, row security,
- * defaults and identity of columns that are not sent, generated columns, constraints, indexes,
- * triggers per row and per statement, partitions, views. rdma.receive() is never called: wherever
- * it stands in a query that rdma.store() plans, a custom scan replaces it that hands rows out as
- * they arrive, without storing them. Plain tables take many rows at a time (store_insert.c).
+ * The rows are a relation of an ordinary INSERT: INSERT INTO t(...) SELECT * FROM
+ * rdma_internal.receive() AS ..., run through SPI. So everything that holds for an INSERT holds
+ * here by construction, because the server's own ModifyTable does it: the caller's rights on table
+ * and columns, row security, defaults and identity of columns that are not sent, generated columns,
+ * constraints, indexes, triggers per row and per statement, partitions, views.
+ * rdma_internal.receive() is never called: wherever it stands in a query that rdma_internal.store()
+ * plans, a custom scan replaces it that hands rows out as they arrive, without storing them. Plain
+ * tables take many rows at a time (store_insert.c).
  *
  * Values come as images of the writer's types where these are built in, else as text. A column
  * whose type here differs gets the value's text, as it would from a parameter. Types of the
@@ -16,9 +17,9 @@
  * domains.
  *
  * Code of the caller's choice runs inside the INSERT (triggers, defaults, views' rules) and may
- * name rdma.receive() itself. It gets rows only with the types that they have, checked when the
- * query is planned and again when a plan, which may be an older plan, starts; and only while the
- * request lasts, for any cursor that it leaves behind.
+ * name rdma_internal.receive() itself. It gets rows only with the types that they have, checked
+ * when the query is planned and again when a plan, which may be an older plan, starts; and only
+ * while the request lasts, for any cursor that it leaves behind.
  *
  * Errors say which of the rows they are about where that is known, and nothing of the statements
  * that are run here, which the writing node never wrote.
@@ -84,14 +85,14 @@ typedef struct Conversion
 	Oid			input_param;
 } Conversion;
 
-/* One request, between rdma.store() and the scan that reads its rows. */
+/* One request, between rdma_internal.store() and the scan that reads its rows. */
 typedef struct Incoming
 {
 	struct Incoming *outer;
 	uint64		number;			/* of the request in this session: its address is used again */
 	const RfStoreRequest *request;
 	const char *relation;		/* for messages */
-	Oid			receive;		/* OID of rdma.receive() */
+	Oid			receive;		/* OID of rdma_internal.receive() */
 	TupleDesc	sent;			/* as values come */
 	TupleDesc	wanted;			/* as the INSERT takes them */
 	bytea	   *batch;			/* all rows, or NULL: they come by flow */
@@ -140,7 +141,7 @@ static const CustomExecMethods exec_methods = {
 };
 
 static const RfRequestKind store_request = {
-	"rdma.store", "writing", sizeof(RfStoreRequest), offsetof(RfStoreRequest, column_count)
+	"rdma_internal.store", "writing", sizeof(RfStoreRequest), offsetof(RfStoreRequest, column_count)
 };
 
 static void
@@ -161,11 +162,11 @@ not_for_users(void)
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-			 errmsg("rdma.receive is not for users"),
-			 errdetail("It names the rows that another node sends to rdma.store.")));
+			 errmsg("rdma_internal.receive is not for users"),
+			 errdetail("It names the rows that another node sends to rdma_internal.store.")));
 }
 
-/* ---------- planning: the custom scan in rdma.receive()'s place ---------- */
+/* ---------- planning: the custom scan in rdma_internal.receive()'s place ---------- */
 
 static bool
 names_wanted_types(RangeTblFunction *function)
@@ -211,8 +212,8 @@ rf_store_paths(RelOptInfo *rel, RangeTblEntry *rte)
 }
 
 /*
- * Makes the custom scan of rdma.receive(). It has no relation, so the request's columns become its
- * list of columns.
+ * Makes the custom scan of rdma_internal.receive(). It has no relation, so the request's columns
+ * become its list of columns.
  */
 static Plan *
 plan_receive(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist, List *clauses,
@@ -589,7 +590,7 @@ writes_by_ctid(Incoming *in)
 	return (in->request->flags & (RF_STORE_UPDATE | RF_STORE_DELETE)) != 0;
 }
 
-/* Fills in both row types, and returns the column definition list of rdma.receive(). */
+/* Fills in both row types, and returns the column definition list of rdma_internal.receive(). */
 static char *
 describe_rows(Incoming *in, RfStreamColumn *columns, ArrayType *names)
 {
@@ -660,14 +661,14 @@ insert_rows(Incoming *in, const char *row_types)
 	for (int i = 0; i < in->wanted->natts; i++)
 		appendStringInfo(&sql, "%s%s", i == 0 ? "(" : ", ",
 						 quote_identifier(NameStr(TupleDescAttr(in->wanted, i)->attname)));
-	appendStringInfo(&sql, ") SELECT * FROM rdma.receive() AS r(%s)", row_types);
+	appendStringInfo(&sql, ") SELECT * FROM rdma_internal.receive() AS r(%s)", row_types);
 	if ((in->request->flags & RF_STORE_DO_NOTHING) != 0)
 		appendStringInfoString(&sql, " ON CONFLICT DO NOTHING");
 	in->statements = list_make1(sql.data);
 	rf_store_show(sql.data);
 	result = SPI_execute(sql.data, false, 0);
 	if (result != SPI_OK_INSERT && result != SPI_OK_REWRITTEN)
-		elog(ERROR, "rdma.store ran \"%s\" with result %d", sql.data, result);
+		elog(ERROR, "rdma_internal.store ran \"%s\" with result %d", sql.data, result);
 	return SPI_processed;
 }
 
@@ -711,8 +712,8 @@ cut_line(char *context, const char *line)
 }
 
 /*
- * In a PG_CATCH: the error goes on, without SPI's lines about the statements that rdma.store()
- * runs, which are the outermost of its context, and with the row.
+ * In a PG_CATCH: the error goes on, without SPI's lines about the statements that
+ * rdma_internal.store() runs, which are the outermost of its context, and with the row.
  */
 __attribute__((noreturn)) static void
 raise_without_statements(Incoming *in, MemoryContext caller)
@@ -743,8 +744,8 @@ raise_without_statements(Incoming *in, MemoryContext caller)
 }
 
 /*
- * rdma.store(): runs the INSERT, UPDATE or DELETE of a writing node. Its rows come with the request
- * or over a flow; the statement reads them through rdma.receive().
+ * rdma_internal.store(): runs the INSERT, UPDATE or DELETE of a writing node. Its rows come with
+ * the request or over a flow; the statement reads them through rdma_internal.receive().
  */
 Datum
 rdma_store(PG_FUNCTION_ARGS)
@@ -775,7 +776,8 @@ rdma_store(PG_FUNCTION_ARGS)
 	in.number = ++last_number;
 	in.relation = NameListToQuotedString(relation_name(text_to_cstring(PG_GETARG_TEXT_PP(1))));
 	in.batch = PG_ARGISNULL(3) ? NULL : PG_GETARG_BYTEA_PP(3);
-	in.receive = LookupFuncName(list_make2(makeString("rdma"), makeString("receive")), 0, NULL,
+	in.receive = LookupFuncName(list_make2(makeString("rdma_internal"), makeString("receive")), 0,
+								NULL,
 								false);
 	in.reply.wire_version = RF_WIRE_VERSION;
 	as_owner = rf_owner_begin_if_set(&before);

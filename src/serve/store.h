@@ -44,8 +44,8 @@ extern void rf_row_locker_end(RfRowLocker *locker);
 /*
  * UPDATE or DELETE of the relation's rows that the request's rows name: their first place_count
  * columns are ctid, tableoid and the distribution key, the others are the new values of the columns
- * of the same name. row_types: the column definition list of rdma.receive(). Inside SPI; returns
- * how many rows were written, and in *statements what it runs, the outermost first.
+ * of the same name. row_types: the column definition list of rdma_internal.receive(). Inside SPI;
+ * returns how many rows were written, and in *statements what it runs, the outermost first.
  */
 extern uint64 rf_store_by_ctid(const char *relation, TupleDesc rows, int place_count,
 							   const char *row_types, bool delete, List **statements);

@@ -1,5 +1,6 @@
 /*
- * store_insert.c - many rows at a time into a plain table, for the INSERT that rdma.store() runs.
+ * store_insert.c - many rows at a time into a plain table, for the INSERT that
+ * rdma_internal.store() runs.
  *
  * ModifyTable stores row by row: a page is locked and a WAL record written for each. COPY FROM
  * collects rows and stores them together; here the same is done with the rows that arrive, in the

@@ -1,12 +1,13 @@
 /*
- * store_update.c - rdma.store() for UPDATE and DELETE of rows that the writing node has read
- * before: each of the rows that arrive names one by its ctid and table, and holds its new values.
+ * store_update.c - rdma_internal.store() for UPDATE and DELETE of rows that the writing node has
+ * read before: each of the rows that arrive names one by its ctid and table, and holds its new
+ * values.
  *
  * One prepared statement runs per row, as if the writer had sent it by itself: in the order of the
  * rows, each as a command of its own that sees the ones before, so a row that is named twice is
  * written once. What is saved is the round trip, parsing and conversion to text and back. The rows
- * are those of SELECT * FROM rdma.receive(); they go to the statement as they come and are kept
- * nowhere.
+ * are those of SELECT * FROM rdma_internal.receive(); they go to the statement as they come and are
+ * kept nowhere.
  */
 #include "postgres.h"
 
@@ -66,7 +67,8 @@ write_row(TupleTableSlot *slot, DestReceiver *dest)
 	rf_store_at_ctid(ctid);
 	result = SPI_execute_plan(writer->plan, slot->tts_values, writer->nulls, false, 0);
 	if (result < 0 && result != SPI_OK_REWRITTEN)
-		elog(ERROR, "rdma.store could not write a row: %s", SPI_result_code_string(result));
+		elog(ERROR, "rdma_internal.store could not write a row: %s",
+			 SPI_result_code_string(result));
 	if (SPI_processed > 1)
 		ereport(ERROR,
 				(errcode(ERRCODE_CARDINALITY_VIOLATION),
@@ -101,7 +103,7 @@ rf_store_by_ctid(const char *relation, TupleDesc rows, int place_count, const ch
 	SPIExecuteOptions options = {0};
 	Oid		   *types = palloc(sizeof(Oid) * rows->natts);
 	StringInfoData sql;
-	char	   *reading = psprintf("SELECT * FROM rdma.receive() AS r(%s)", row_types);
+	char	   *reading = psprintf("SELECT * FROM rdma_internal.receive() AS r(%s)", row_types);
 
 	initStringInfo(&sql);
 	appendStringInfo(&sql, delete ? "DELETE FROM %s" : "UPDATE %s SET ", relation);
@@ -115,7 +117,7 @@ rf_store_by_ctid(const char *relation, TupleDesc rows, int place_count, const ch
 	appendStringInfoString(&sql, " WHERE ctid OPERATOR(pg_catalog.=) $1"
 						   " AND tableoid OPERATOR(pg_catalog.=) $2");
 	for (int i = 2; i < place_count; i++)
-		appendStringInfo(&sql, " AND rdma.is_key(%s, $%d)",
+		appendStringInfo(&sql, " AND rdma_internal.is_key(%s, $%d)",
 						 quote_identifier(NameStr(TupleDescAttr(rows, i)->attname)), i + 1);
 
 	*statements = list_make2(reading, sql.data);
@@ -125,11 +127,11 @@ rf_store_by_ctid(const char *relation, TupleDesc rows, int place_count, const ch
 	writer.nulls = palloc(rows->natts);
 	writer.plan = SPI_prepare(sql.data, rows->natts, types);
 	if (writer.plan == NULL)
-		elog(ERROR, "rdma.store could not prepare \"%s\": %s", sql.data,
+		elog(ERROR, "rdma_internal.store could not prepare \"%s\": %s", sql.data,
 			 SPI_result_code_string(SPI_result));
 	/* kept beyond the SPI connection that reads, in which it is used */
 	if (SPI_keepplan(writer.plan) != 0)
-		elog(ERROR, "rdma.store could not keep a plan");
+		elog(ERROR, "rdma_internal.store could not keep a plan");
 	writer.dest.receiveSlot = write_row;
 	writer.dest.rStartup = begin_rows;
 	writer.dest.rShutdown = end_rows;
@@ -141,7 +143,7 @@ rf_store_by_ctid(const char *relation, TupleDesc rows, int place_count, const ch
 		int			result = SPI_execute_extended(reading, &options);
 
 		if (result != SPI_OK_SELECT)
-			elog(ERROR, "rdma.store read its rows with result %d", result);
+			elog(ERROR, "rdma_internal.store read its rows with result %d", result);
 	}
 	PG_FINALLY();
 	{

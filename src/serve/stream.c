@@ -1,5 +1,5 @@
 /*
- * stream.c - rdma.stream(): run a query for a reader and send its rows.
+ * stream.c - rdma_internal.stream(): run a query for a reader and send its rows.
  *
  * Does: check the request, run the statement with the caller's rights and transaction, and its
  * active snapshot or a kept snapshot (kept_snapshot.c), answer with the totals. Does not: decide
@@ -26,7 +26,8 @@
 PG_FUNCTION_INFO_V1(rdma_stream);
 
 static const RfRequestKind stream_request = {
-	"rdma.stream", "reading", sizeof(RfStreamRequest), offsetof(RfStreamRequest, column_count),
+	"rdma_internal.stream", "reading", sizeof(RfStreamRequest),
+	offsetof(RfStreamRequest, column_count),
 	sizeof(RfStreamSnapshot)
 };
 
@@ -87,9 +88,9 @@ keep_reply(uint64 coordinator)
 }
 
 /*
- * rdma.stream(): runs the reader's query and sends its rows to the reader, inline with the answer
- * or over a flow. The flags of the request say which snapshot it uses, and whether there is a query
- * at all.
+ * rdma_internal.stream(): runs the reader's query and sends its rows to the reader, inline with the
+ * answer or over a flow. The flags of the request say which snapshot it uses, and whether there is
+ * a query at all.
  */
 Datum
 rdma_stream(PG_FUNCTION_ARGS)

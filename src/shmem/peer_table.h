@@ -16,7 +16,7 @@ extern const char *rf_node_text(const RfNodeId *node);
 /* Our side of a hello, and the type image; either may be NULL. */
 extern void rf_node_self(RfNodeId *node, RfTypeImage *image);
 
-/* The request that this node passes to rdma.hello() of another node. */
+/* The request that this node passes to rdma_internal.hello() of another node. */
 extern void rf_hello_request(RfHelloRequest *request, bool need_token);
 
 /*

@@ -25,13 +25,13 @@ RETURNS boolean
 AS 'MODULE_PATHNAME', 'rdma_disconnect_all' LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
 COMMENT ON FUNCTION rdma.disconnect_all() IS 'closes all of this session''s connections to data nodes';
 
-CREATE FUNCTION rdma.connections(
+CREATE FUNCTION rdma_internal.connections(
   OUT server_name text, OUT user_name text, OUT valid boolean, OUT used_in_xact boolean, OUT closed boolean,
       OUT remote_backend_pid integer)
 RETURNS SETOF record
 AS 'MODULE_PATHNAME', 'rdma_connections' LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED ROWS 4;
 
-CREATE VIEW rdma.connections AS SELECT * FROM rdma.connections();
+CREATE VIEW rdma.connections AS SELECT * FROM rdma_internal.connections();
 COMMENT ON VIEW rdma.connections IS
     'one row per connection that this session holds to a data node, with the columns of postgres_fdw_get_connections() '
     'of PostgreSQL 18';
@@ -44,9 +44,9 @@ COMMENT ON COLUMN rdma.connections.used_in_xact IS 'the current transaction has 
 COMMENT ON COLUMN rdma.connections.closed IS 'the other side has hung up';
 COMMENT ON COLUMN rdma.connections.remote_backend_pid IS 'process that serves it on the data node';
 GRANT SELECT ON rdma.connections TO PUBLIC;
-COMMENT ON FUNCTION rdma.connections() IS 'connections to data nodes that this session holds open';
+COMMENT ON FUNCTION rdma_internal.connections() IS 'connections to data nodes that this session holds open';
 
-CREATE FUNCTION rdma.ask_node(node name, question text, kind anyelement)
+CREATE FUNCTION rdma_internal.ask_node(node name, question text, kind anyelement)
 RETURNS anyelement
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp
@@ -78,6 +78,6 @@ BEGIN
   END IF;
   RETURN result;
 END $function$;
-COMMENT ON FUNCTION rdma.ask_node(name, text, anyelement) IS
-    'internal: the single answer of an ordinary server, as a value of a type; JSON is of the kinds of a sample, up to '
+COMMENT ON FUNCTION rdma_internal.ask_node(name, text, anyelement) IS
+    'the single answer of an ordinary server, as a value of a type; JSON is of the kinds of a sample, up to '
     'what is in an outer array';

@@ -28,7 +28,7 @@ COMMENT ON COLUMN rdma.placement.set_id IS 'by which the databases of the nodes 
 COMMENT ON COLUMN rdma.placement.version IS 'of the placement: each move of rows between nodes makes a new one';
 COMMENT ON COLUMN rdma.placement.nodes IS 'servers of the nodes: number 0 first';
 COMMENT ON COLUMN rdma.placement.members IS
-    'what the database of each node was given by rdma.join_set; NULL: not known yet';
+    'what the database of each node was given by rdma_internal.join_set; NULL: not known yet';
 COMMENT ON COLUMN rdma.placement.buckets IS
     'the number of the node that each bucket lies on: a row is in the bucket rdma.hash_node(cardinality(buckets), key)';
 COMMENT ON COLUMN rdma.placement.serverid IS 'the server''s OID, to follow it when it is renamed';
@@ -41,7 +41,7 @@ COMMENT ON COLUMN rdma.placement.timelines IS
 
 SELECT pg_extension_config_dump('rdma.placement', '');
 
-CREATE FUNCTION rdma.named_nodes(server name)
+CREATE FUNCTION rdma_internal.named_nodes(server name)
 RETURNS name[]
 AS 'MODULE_PATHNAME', 'rdma_named_nodes' LANGUAGE C STABLE STRICT PARALLEL SAFE;
 
@@ -51,17 +51,17 @@ AS 'MODULE_PATHNAME', 'rdma_buckets' LANGUAGE C STABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION rdma.buckets(name) IS
     'the place, as in rdma.nodes, of the node on which each bucket of a server''s distributed tables lies; a row is in '
     'bucket rdma.hash_node(number of buckets, key), from 0';
-COMMENT ON FUNCTION rdma.named_nodes(name) IS 'internal: the names in option nodes of a server, as they stand there';
+COMMENT ON FUNCTION rdma_internal.named_nodes(name) IS 'the names in option nodes of a server, as they stand there';
 
 -- A row that is restored from a dump takes the place of the one that CREATE SERVER made.
-CREATE FUNCTION rdma.complete_placement()
+CREATE FUNCTION rdma_internal.complete_placement()
 RETURNS trigger
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
 AS $function$
 BEGIN
   DELETE FROM rdma.placement WHERE server = NEW.server;
-  NEW.nodes := coalesce(NEW.nodes, rdma.named_nodes(NEW.server));
+  NEW.nodes := coalesce(NEW.nodes, rdma_internal.named_nodes(NEW.server));
   NEW.members := coalesce(NEW.members, array_fill(NULL::uuid, ARRAY[cardinality(NEW.nodes)]));
   -- at least 840 buckets, and so many that they lie on the nodes in turn: where the remainder of a
   -- hash by the number of nodes says
@@ -74,23 +74,24 @@ BEGIN
       JOIN pg_foreign_server s ON s.srvname = n.name ORDER BY n.number);
   RETURN NEW;
 END $function$;
-COMMENT ON FUNCTION rdma.complete_placement() IS 'internal: fills in what a new row of rdma.placement lacks';
+COMMENT ON FUNCTION rdma_internal.complete_placement() IS 'fills in what a new row of rdma.placement lacks';
 
-CREATE TRIGGER complete BEFORE INSERT ON rdma.placement FOR EACH ROW EXECUTE FUNCTION rdma.complete_placement();
+CREATE TRIGGER complete BEFORE INSERT ON rdma.placement FOR EACH ROW EXECUTE FUNCTION
+    rdma_internal.complete_placement();
 
-CREATE FUNCTION rdma.placement_changed()
+CREATE FUNCTION rdma_internal.placement_changed()
 RETURNS trigger
 AS 'MODULE_PATHNAME', 'rdma_placement_changed' LANGUAGE C;
-COMMENT ON FUNCTION rdma.placement_changed() IS 'internal: tells all sessions to read rdma.placement again';
+COMMENT ON FUNCTION rdma_internal.placement_changed() IS 'tells all sessions to read rdma.placement again';
 
 CREATE TRIGGER changed AFTER INSERT OR UPDATE OR DELETE OR TRUNCATE ON rdma.placement FOR EACH STATEMENT
-    EXECUTE FUNCTION rdma.placement_changed();
+    EXECUTE FUNCTION rdma_internal.placement_changed();
 ALTER TABLE rdma.placement ENABLE ALWAYS TRIGGER complete;
 ALTER TABLE rdma.placement ENABLE ALWAYS TRIGGER changed;
 
 -- CREATE SERVER puts the nodes on record, in the order of the option. ALTER SERVER may name other
 -- nodes only while there are no tables.
-CREATE FUNCTION rdma.keep_placement()
+CREATE FUNCTION rdma_internal.keep_placement()
 RETURNS event_trigger
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
@@ -126,7 +127,7 @@ BEGIN
     END LOOP;
 
     -- The lock waits for rdma.distribute_table, whose table is seen then.
-    names := rdma.named_nodes(changed.srvname);
+    names := rdma_internal.named_nodes(changed.srvname);
     SELECT * INTO old FROM rdma.placement p WHERE p.server = changed.srvname AND NOT changed.created FOR UPDATE;
     IF old.server IS NOT NULL AND names @> old.nodes AND names <@ old.nodes THEN
       UPDATE rdma.placement p SET serverid = changed.oid, nodeids = n.ids
@@ -148,14 +149,14 @@ BEGIN
     END IF;
   END LOOP;
 END $function$;
-COMMENT ON FUNCTION rdma.keep_placement() IS 'internal: keeps rdma.placement in step with servers';
+COMMENT ON FUNCTION rdma_internal.keep_placement() IS 'keeps rdma.placement in step with servers';
 
 CREATE EVENT TRIGGER rdma_keep_placement ON ddl_command_end WHEN TAG IN ('CREATE SERVER', 'ALTER SERVER')
-    EXECUTE FUNCTION rdma.keep_placement();
+    EXECUTE FUNCTION rdma_internal.keep_placement();
 ALTER EVENT TRIGGER rdma_keep_placement ENABLE ALWAYS;
 
 -- What is on record about a server goes with it.
-CREATE FUNCTION rdma.drop_placement()
+CREATE FUNCTION rdma_internal.drop_placement()
 RETURNS event_trigger
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
@@ -164,11 +165,11 @@ BEGIN
   DELETE FROM rdma.placement p USING pg_event_trigger_dropped_objects() d
     WHERE d.classid = 'pg_foreign_server'::regclass AND d.object_name = p.server;
 END $function$;
-COMMENT ON FUNCTION rdma.drop_placement() IS 'internal: drops what is on record about servers that are dropped';
+COMMENT ON FUNCTION rdma_internal.drop_placement() IS 'drops what is on record about servers that are dropped';
 
 CREATE EVENT TRIGGER rdma_drop_placement ON sql_drop WHEN TAG IN ('DROP SERVER', 'DROP OWNED',
     'DROP FOREIGN DATA WRAPPER')
-  EXECUTE FUNCTION rdma.drop_placement();
+  EXECUTE FUNCTION rdma_internal.drop_placement();
 ALTER EVENT TRIGGER rdma_drop_placement ENABLE ALWAYS;
 
 CREATE FUNCTION rdma.record_nodes(server name)
@@ -191,7 +192,7 @@ COMMENT ON FUNCTION rdma.replace_node(name, name) IS
     'the database that the server of a node leads to now has taken the node''s place, with all of its rows';
 
 -- The tables of each node have the map in their constraint rdma_placement. Its text is read as numbers, and never run.
-CREATE FUNCTION rdma.buckets_of_nodes(server name)
+CREATE FUNCTION rdma_internal.buckets_of_nodes(server name)
 RETURNS smallint[]
 LANGUAGE plpgsql VOLATILE STRICT PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp
@@ -263,8 +264,8 @@ BEGIN
   END IF;
   RETURN buckets;
 END $function$;
-COMMENT ON FUNCTION rdma.buckets_of_nodes(name) IS
-    'internal: the number of the node that each bucket lies on, by the constraints of the nodes'' tables';
+COMMENT ON FUNCTION rdma_internal.buckets_of_nodes(name) IS
+    'the number of the node that each bucket lies on, by the constraints of the nodes'' tables';
 
 CREATE FUNCTION rdma.read_placement(server name)
 RETURNS void
@@ -274,7 +275,7 @@ COMMENT ON FUNCTION rdma.read_placement(name) IS
     'older than a move of rows';
 
 -- A row's node is the one on which its bucket lies.
-CREATE FUNCTION rdma.placement_conditions(tab regclass, buckets smallint[] DEFAULT NULL,
+CREATE FUNCTION rdma_internal.placement_conditions(tab regclass, buckets smallint[] DEFAULT NULL,
   OUT place integer, OUT node name, OUT relation text, OUT replicated boolean, OUT condition text, OUT key text)
 RETURNS SETOF record
 LANGUAGE plpgsql STABLE PARALLEL UNSAFE
@@ -325,8 +326,8 @@ BEGIN
     RETURN NEXT;
   END LOOP;
 END $function$;
-COMMENT ON FUNCTION rdma.placement_conditions(regclass, smallint[]) IS
-    'internal: per node of a foreign table, its table there and what holds for each of its rows if they lie as option '
+COMMENT ON FUNCTION rdma_internal.placement_conditions(regclass, smallint[]) IS
+    'per node of a foreign table, its table there and what holds for each of its rows if they lie as option '
     'distributed_by says';
 
 CREATE FUNCTION rdma.check_distribution(tab regclass, OUT node name, OUT rows bigint, OUT misplaced bigint,
@@ -340,15 +341,17 @@ DECLARE
   answer numeric[];
   first_answer numeric[];
 BEGIN
-  FOR part IN SELECT * FROM rdma.placement_conditions(tab) LOOP
+  FOR part IN SELECT * FROM rdma_internal.placement_conditions(tab) LOOP
     node := part.node;
     IF part.replicated THEN
-      answer := rdma.ask_node(part.node, format('SELECT ARRAY[count(*), sum(hashtextextended(t::text, 0))] FROM %s t',
+      answer := rdma_internal.ask_node(part.node,
+          format('SELECT ARRAY[count(*), sum(hashtextextended(t::text, 0))] FROM %s t',
           part.relation), NULL::numeric[]);
       first_answer := coalesce(first_answer, answer);
       differs := answer <> first_answer;
     ELSE
-      answer := rdma.ask_node(part.node, format('SELECT ARRAY[count(*), count(*) FILTER (WHERE NOT (%s))] FROM %s',
+      answer := rdma_internal.ask_node(part.node,
+          format('SELECT ARRAY[count(*), count(*) FILTER (WHERE NOT (%s))] FROM %s',
           coalesce(part.condition, 'true'), part.relation), NULL::bigint[]);
       misplaced := CASE WHEN part.condition IS NOT NULL THEN answer[2]::bigint END;
     END IF;
@@ -360,7 +363,7 @@ COMMENT ON FUNCTION rdma.check_distribution(regclass) IS
     'per node of a foreign table: its rows, and how many of them belong to another node by option distributed_by; of a '
     'replicated table, whether the copy differs from the first node''s';
 
-CREATE FUNCTION rdma.sample_tables(server name)
+CREATE FUNCTION rdma_internal.sample_tables(server name)
 RETURNS SETOF text
 LANGUAGE plpgsql VOLATILE STRICT PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp
@@ -378,7 +381,8 @@ BEGIN
     first_answer := NULL;
     -- what the caller may not read is not looked at
     BEGIN
-      FOR part IN SELECT * FROM rdma.placement_conditions(tab) c WHERE c.replicated OR c.condition IS NOT NULL LOOP
+      FOR part IN SELECT * FROM rdma_internal.placement_conditions(tab) c WHERE c.replicated OR c.condition IS NOT NULL
+          LOOP
         IF part.replicated THEN
           SELECT r.answer INTO answer FROM rdma.run_on(part.node, format('SELECT CASE WHEN count(*) > 100000 '
               'THEN ''many'' ELSE concat_ws('','', count(*), sum(hashtextextended(t::text, 0))) END FROM (SELECT * '
@@ -400,11 +404,11 @@ BEGIN
     END;
   END LOOP;
 END $function$;
-COMMENT ON FUNCTION rdma.sample_tables(name) IS
-    'internal: looks at the first 100000 rows of each table on each node of a server: what does not lie as the options '
+COMMENT ON FUNCTION rdma_internal.sample_tables(name) IS
+    'looks at the first 100000 rows of each table on each node of a server: what does not lie as the options '
     'distributed_by and replicated say';
 
-CREATE FUNCTION rdma.column_differences(server name, OUT missing text, OUT types text)
+CREATE FUNCTION rdma_internal.column_differences(server name, OUT missing text, OUT types text)
 LANGUAGE plpgsql VOLATILE STRICT PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp
 AS $function$
@@ -427,7 +431,7 @@ BEGIN
           FILTER (WHERE option_name = 'table_name') AS table_name FROM pg_options_to_table(f.ftoptions)) o
     WHERE s.srvname = server;
   FOR part IN SELECT n.node FROM rdma.nodes(server) n WHERE columns IS NOT NULL ORDER BY n.place LOOP
-    answer := rdma.ask_node(part.node, format($query$
+    answer := rdma_internal.ask_node(part.node, format($query$
       SELECT jsonb_build_object('missing', string_agg(DISTINCT concat_ws(' ', CASE WHEN r.oid IS NULL THEN 'table of'
           ELSE 'column ' || quote_ident(e.col) || ' of' END, e.tab), ', ') FILTER (WHERE a.attnum IS NULL),
           'types', string_agg(format('%%s.%%I is %%s, not %%s', e.tab, e.col, format_type(t.oid, NULL), e.here), ', '
@@ -445,8 +449,8 @@ BEGIN
   missing := nullif(missing, '');
   types := nullif(types, '');
 END $function$;
-COMMENT ON FUNCTION rdma.column_differences(name) IS
-    'internal: columns of foreign tables of a server that its nodes lack or that have other types there, in words';
+COMMENT ON FUNCTION rdma_internal.column_differences(name) IS
+    'columns of foreign tables of a server that its nodes lack or that have other types there, in words';
 
 -- Rows that belong to another node are refused where they are written, whoever writes them.
 CREATE FUNCTION rdma.protect_table(tab regclass)
@@ -457,7 +461,7 @@ AS $function$
 DECLARE
   part record;
 BEGIN
-  FOR part IN SELECT * FROM rdma.placement_conditions(tab) LOOP
+  FOR part IN SELECT * FROM rdma_internal.placement_conditions(tab) LOOP
     IF part.condition IS NULL THEN
       RAISE EXCEPTION 'foreign table "%" is not distributed by a key', tab USING ERRCODE = 'wrong_object_type',
           HINT = 'Option "distributed_by" names the columns of the key.';
@@ -485,7 +489,7 @@ COMMENT ON COLUMN rdma.membership.number IS 'which of the nodes it is, from 0';
 COMMENT ON COLUMN rdma.membership.version IS 'of the placement, with which what lies here changed last';
 COMMENT ON COLUMN rdma.membership.member IS 'who this database is in that set';
 COMMENT ON COLUMN rdma.membership.origin IS
-    'rdma.database_origin() of the database that joined; another one''s is a copy';
+    'rdma_internal.database_origin() of the database that joined; another one''s is a copy';
 COMMENT ON COLUMN rdma.membership.role IS 'who had it join';
 
 SELECT pg_extension_config_dump('rdma.membership', '');
@@ -493,7 +497,7 @@ SELECT pg_extension_config_dump('rdma.membership', '');
 -- for pg_dump of a database's owner
 GRANT SELECT ON rdma.placement, rdma.membership TO PUBLIC;
 
-CREATE FUNCTION rdma.database_origin()
+CREATE FUNCTION rdma_internal.database_origin()
 RETURNS text
 LANGUAGE sql STABLE PARALLEL SAFE
 SET search_path = pg_catalog, pg_temp
@@ -501,10 +505,10 @@ AS $function$
   SELECT c.system_identifier || '/' || d.oid FROM pg_control_system() c, pg_database d
       WHERE d.datname = current_database()
 $function$;
-COMMENT ON FUNCTION rdma.database_origin() IS
-    'internal: tells a database from its copies in other clusters and in this one';
+COMMENT ON FUNCTION rdma_internal.database_origin() IS
+    'tells a database from its copies in other clusters and in this one';
 
-CREATE FUNCTION rdma.join_set(set_id uuid, number integer, version bigint, replace boolean)
+CREATE FUNCTION rdma_internal.join_set(set_id uuid, number integer, version bigint, replace boolean)
 RETURNS uuid
 LANGUAGE plpgsql VOLATILE STRICT PARALLEL UNSAFE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
@@ -517,51 +521,53 @@ BEGIN
     -- any role with access to write may call this; it must not make a database forget which node it is
     -- a copy in another cluster may not have the role
     IF FOUND AND NOT (SELECT rolsuper FROM pg_roles WHERE rolname = session_user)
-        AND (old.origin = rdma.database_origin() OR EXISTS (SELECT FROM pg_roles WHERE rolname = old.role))
+        AND (old.origin = rdma_internal.database_origin() OR EXISTS (SELECT FROM pg_roles WHERE rolname = old.role))
         AND NOT EXISTS (SELECT FROM pg_roles WHERE rolname = old.role AND pg_has_role(session_user, oid, 'MEMBER')) THEN
       RAISE EXCEPTION 'permission denied to change which node database "%" is', current_database()
           USING ERRCODE = 'insufficient_privilege',
         DETAIL = format('Role %s had it join the set of nodes.', quote_ident(old.role));
     END IF;
-    DELETE FROM rdma.membership m WHERE m.set_id = join_set.set_id AND (m.origin <> rdma.database_origin()
+    DELETE FROM rdma.membership m WHERE m.set_id = join_set.set_id AND (m.origin <> rdma_internal.database_origin()
         OR m.number <> join_set.number);
     UPDATE rdma.membership m SET version = join_set.version WHERE m.set_id = join_set.set_id;
     IF number < 0 THEN
       RETURN old.member;
     END IF;
   END IF;
-  INSERT INTO rdma.membership (set_id, number, version, origin) VALUES (set_id, number, version, rdma.database_origin())
+  INSERT INTO rdma.membership (set_id, number, version, origin) VALUES (set_id, number, version,
+      rdma_internal.database_origin())
       ON CONFLICT DO NOTHING;
   SELECT * INTO STRICT old FROM rdma.membership m WHERE m.set_id = join_set.set_id;
-  IF old.number <> number OR old.origin <> rdma.database_origin() THEN
+  IF old.number <> number OR old.origin <> rdma_internal.database_origin() THEN
     RAISE EXCEPTION 'database "%" cannot become node % of this set of nodes', current_database(), number
         USING ERRCODE = 'object_not_in_prerequisite_state',
-      DETAIL = CASE WHEN old.origin = rdma.database_origin() THEN format('It is node %s.', old.number)
+      DETAIL = CASE WHEN old.origin = rdma_internal.database_origin() THEN format('It is node %s.', old.number)
         ELSE format('It is a copy of the database that is node %s.', old.number) END,
       HINT = 'Correct the options of the node''s server. If this database has taken the node''s place, call '
           'rdma.replace_node on the coordinator.';
   END IF;
   RETURN old.member;
 END $function$;
-COMMENT ON FUNCTION rdma.join_set(uuid, integer, bigint, boolean) IS
-    'internal: this database becomes a node of a coordinator''s server with nodes, or another one of them; none with '
+COMMENT ON FUNCTION rdma_internal.join_set(uuid, integer, bigint, boolean) IS
+    'this database becomes a node of a coordinator''s server with nodes, or another one of them; none with '
     'number -1';
 
-CREATE FUNCTION rdma.timeline()
+CREATE FUNCTION rdma_internal.timeline()
 RETURNS bigint
 AS 'MODULE_PATHNAME', 'rdma_timeline' LANGUAGE C STABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION rdma.timeline() IS 'internal: the timeline that this server writes or replays WAL of';
+COMMENT ON FUNCTION rdma_internal.timeline() IS 'the timeline that this server writes or replays WAL of';
 
-CREATE FUNCTION rdma.memberships(sets uuid[])
+CREATE FUNCTION rdma_internal.memberships(sets uuid[])
 RETURNS text
 LANGUAGE sql STABLE STRICT PARALLEL SAFE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $function$
-  SELECT string_agg(concat_ws(' ', m.set_id, m.number, m.version, m.member, m.origin = rdma.database_origin(),
-      rdma.timeline()), E'\n')
+  SELECT string_agg(concat_ws(' ', m.set_id, m.number, m.version, m.member, m.origin = rdma_internal.database_origin(),
+      rdma_internal.timeline()), E'\n')
     FROM rdma.membership m WHERE m.set_id = ANY (sets)
 $function$;
-COMMENT ON FUNCTION rdma.memberships(uuid[]) IS
-    'internal: which nodes of these sets this database is, for sessions of a coordinator';
-REVOKE EXECUTE ON FUNCTION rdma.join_set, rdma.complete_placement, rdma.placement_changed, rdma.keep_placement,
-    rdma.drop_placement FROM PUBLIC;
+COMMENT ON FUNCTION rdma_internal.memberships(uuid[]) IS
+    'which nodes of these sets this database is, for sessions of a coordinator';
+REVOKE EXECUTE ON FUNCTION rdma_internal.join_set, rdma_internal.complete_placement, rdma_internal.placement_changed,
+    rdma_internal.keep_placement,
+    rdma_internal.drop_placement FROM PUBLIC;

@@ -2,7 +2,8 @@
 
 -- Foreign keys are told by names and letters, never by text that would be run: what a node says of
 -- its own is taken here.
-CREATE FUNCTION rdma.foreign_keys(tabs regclass[], OUT referencing regclass, OUT referenced regclass, OUT key jsonb)
+CREATE FUNCTION rdma_internal.foreign_keys(tabs regclass[], OUT referencing regclass, OUT referenced regclass,
+    OUT key jsonb)
 RETURNS SETOF record
 LANGUAGE sql STABLE STRICT PARALLEL SAFE
 SET search_path = pg_catalog, pg_temp
@@ -24,10 +25,10 @@ AS $function$
     WHERE c.contype = 'f' AND c.conparentid = 0 AND (c.conrelid = ANY (tabs) OR c.confrelid = ANY (tabs))
     ORDER BY n.nspname, r.relname, c.conname
 $function$;
-COMMENT ON FUNCTION rdma.foreign_keys(regclass[]) IS
-    'internal: the foreign keys of these tables and those that refer to them; here, or on a node';
+COMMENT ON FUNCTION rdma_internal.foreign_keys(regclass[]) IS
+    'the foreign keys of these tables and those that refer to them; here, or on a node';
 
-CREATE FUNCTION rdma.foreign_key_statement(key jsonb)
+CREATE FUNCTION rdma_internal.foreign_key_statement(key jsonb)
 RETURNS text
 LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE
 SET search_path = pg_catalog, pg_temp
@@ -59,10 +60,11 @@ BEGIN
     CASE WHEN NOT (key->>'enforced')::boolean THEN ' NOT ENFORCED' WHEN NOT (key->>'valid')::boolean
         THEN ' NOT VALID' END);
 END $function$;
-COMMENT ON FUNCTION rdma.foreign_key_statement(jsonb) IS
-    'internal: the statement that creates a foreign key that rdma.foreign_keys tells of';
+COMMENT ON FUNCTION rdma_internal.foreign_key_statement(jsonb) IS
+    'the statement that creates a foreign key that rdma_internal.foreign_keys tells of';
 
-CREATE FUNCTION rdma.table_named(server name, remote jsonb, OUT tab regclass, OUT replicated boolean, OUT keys text[])
+CREATE FUNCTION rdma_internal.table_named(server name, remote jsonb, OUT tab regclass, OUT replicated boolean,
+    OUT keys text[])
 LANGUAGE sql STABLE STRICT PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp
 AS $function$
@@ -80,24 +82,24 @@ AS $function$
               n.nspname, c.relname) t
     WHERE t.schema_name = remote->>0 AND t.table_name = remote->>1 ORDER BY t.oid LIMIT 1
 $function$;
-COMMENT ON FUNCTION rdma.table_named(name, jsonb) IS
-    'internal: the foreign table of a server that stands for a table of the nodes, and remote names of the columns of '
+COMMENT ON FUNCTION rdma_internal.table_named(name, jsonb) IS
+    'the foreign table of a server that stands for a table of the nodes, and remote names of the columns of '
     'its key; NULL: there is none';
 
-CREATE FUNCTION rdma.node_foreign_keys(node name, relations text[])
+CREATE FUNCTION rdma_internal.node_foreign_keys(node name, relations text[])
 RETURNS SETOF jsonb
 LANGUAGE plpgsql VOLATILE STRICT PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp
 AS $function$
 BEGIN
-  RETURN QUERY SELECT value FROM jsonb_array_elements(rdma.ask_node(node,
-      format('SELECT jsonb_agg(key) FROM rdma.foreign_keys(%L::regclass[])', relations), '[{}]'::jsonb));
+  RETURN QUERY SELECT value FROM jsonb_array_elements(rdma_internal.ask_node(node,
+      format('SELECT jsonb_agg(key) FROM rdma_internal.foreign_keys(%L::regclass[])', relations), '[{}]'::jsonb));
 END $function$;
-COMMENT ON FUNCTION rdma.node_foreign_keys(name, text[]) IS
-    'internal: the foreign keys of these tables of a node, and those that refer to them';
+COMMENT ON FUNCTION rdma_internal.node_foreign_keys(name, text[]) IS
+    'the foreign keys of these tables of a node, and those that refer to them';
 
 -- Rows that refer to each other have to be on one node, where moves keep them, too.
-CREATE FUNCTION rdma.foreign_key_problem(server name, key jsonb, actions boolean DEFAULT true)
+CREATE FUNCTION rdma_internal.foreign_key_problem(server name, key jsonb, actions boolean DEFAULT true)
 RETURNS text
 LANGUAGE plpgsql STABLE STRICT PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp
@@ -110,8 +112,8 @@ DECLARE
   set_columns text[] := ARRAY(SELECT jsonb_array_elements_text(key->'set'));
   together boolean;
 BEGIN
-  SELECT * INTO ours FROM rdma.table_named(server, key->'table');
-  SELECT * INTO other FROM rdma.table_named(server, key->'other_table');
+  SELECT * INTO ours FROM rdma_internal.table_named(server, key->'table');
+  SELECT * INTO other FROM rdma_internal.table_named(server, key->'other_table');
   IF ours.tab IS NULL OR other.tab IS NULL THEN
     RETURN format('Table %s.%s is no table of server "%s".', quote_ident(key->CASE WHEN ours.tab IS NULL THEN 'table'
         ELSE 'other_table' END->>0),
@@ -120,7 +122,7 @@ BEGIN
   IF actions AND 'd' IN (key->>'on_update', key->>'on_delete') THEN
     RETURN 'Its action is SET DEFAULT, and the tables of the nodes have no defaults.';
   END IF;
-  IF rdma.named_nodes(server) IS NULL OR (ours.replicated AND other.replicated) THEN
+  IF rdma_internal.named_nodes(server) IS NULL OR (ours.replicated AND other.replicated) THEN
     RETURN NULL;
   END IF;
   IF ours.replicated THEN
@@ -155,12 +157,12 @@ BEGIN
   END IF;
   RETURN NULL;
 END $function$;
-COMMENT ON FUNCTION rdma.foreign_key_problem(name, jsonb, boolean) IS
-    'internal: why nodes of a server cannot have a foreign key; NULL: they can. actions: may ON UPDATE and ON DELETE '
+COMMENT ON FUNCTION rdma_internal.foreign_key_problem(name, jsonb, boolean) IS
+    'why nodes of a server cannot have a foreign key; NULL: they can. actions: may ON UPDATE and ON DELETE '
     'be the reason?';
 
 -- What a table loses by being distributed is an error, or a warning where the caller has said that it may.
-CREATE FUNCTION rdma.report_loss(force boolean, message text, detail text, remedy text)
+CREATE FUNCTION rdma_internal.report_loss(force boolean, message text, detail text, remedy text)
 RETURNS void
 LANGUAGE plpgsql STABLE PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp
@@ -173,10 +175,10 @@ BEGIN
         'With force => true this is a warning.');
   END IF;
 END $function$;
-COMMENT ON FUNCTION rdma.report_loss(boolean, text, text, text) IS
-    'internal: what a table would lose if it were distributed; a warning with force, an error otherwise';
+COMMENT ON FUNCTION rdma_internal.report_loss(boolean, text, text, text) IS
+    'what a table would lose if it were distributed; a warning with force, an error otherwise';
 
-CREATE FUNCTION rdma.kept_foreign_keys(server name, keys jsonb[], force boolean)
+CREATE FUNCTION rdma_internal.kept_foreign_keys(server name, keys jsonb[], force boolean)
 RETURNS jsonb[]
 LANGUAGE plpgsql STABLE PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp
@@ -189,28 +191,28 @@ DECLARE
   kept jsonb[] := '{}';
 BEGIN
   FOREACH key IN ARRAY coalesce(keys, '{}') LOOP
-    problem := rdma.foreign_key_problem(server, key);
+    problem := rdma_internal.foreign_key_problem(server, key);
     IF problem IS NULL THEN
       kept := kept || key;
     ELSE
       message := format('foreign key "%s" of table "%s" %s', key->>'name', key->'table'->>1, CASE WHEN force
           THEN 'is left out' ELSE 'cannot be kept' END);
-      remedy := CASE WHEN (rdma.table_named(server, key->'other_table')).tab IS NULL
+      remedy := CASE WHEN (rdma_internal.table_named(server, key->'other_table')).tab IS NULL
           THEN 'rdma.distribute_tables distributes both tables in one step.'
           ELSE 'Drop the key, or distribute the tables by other columns.' END;
-      PERFORM rdma.report_loss(force, message, problem, remedy);
+      PERFORM rdma_internal.report_loss(force, message, problem, remedy);
     END IF;
   END LOOP;
   RETURN kept;
 END $function$;
-COMMENT ON FUNCTION rdma.kept_foreign_keys(name, jsonb[], boolean) IS
-    'internal: those of these foreign keys that the nodes of a server can have; the others are an error, or warnings '
+COMMENT ON FUNCTION rdma_internal.kept_foreign_keys(name, jsonb[], boolean) IS
+    'those of these foreign keys that the nodes of a server can have; the others are an error, or warnings '
     'with force';
 
 -- Rows that a unique or exclusion constraint keeps apart have to be on one node: it has the columns
 -- of the key, and finds them equal where
 -- rdma.hash_node does.
-CREATE FUNCTION rdma.unkept_keys(tabs oid[], distribution_key text[])
+CREATE FUNCTION rdma_internal.unkept_keys(tabs oid[], distribution_key text[])
 RETURNS TABLE (name name, tab oid, kind text, because text)
 LANGUAGE sql STABLE STRICT PARALLEL SAFE
 SET search_path = pg_catalog, pg_temp
@@ -236,11 +238,11 @@ AS $function$
                 WHERE oid IN (i.indcollation[n.place], a.attcollation)))))
     ORDER BY i.indrelid::regclass::text, coalesce(c.contype, 'z'), 1
 $function$;
-COMMENT ON FUNCTION rdma.unkept_keys(oid[], text[]) IS
-    'internal: the unique indexes, keys and exclusion constraints of tables that would hold on each node, but not '
+COMMENT ON FUNCTION rdma_internal.unkept_keys(oid[], text[]) IS
+    'the unique indexes, keys and exclusion constraints of tables that would hold on each node, but not '
     'between nodes, if they were distributed by these columns';
 
-CREATE FUNCTION rdma.drop_foreign_keys(server name, keys jsonb[])
+CREATE FUNCTION rdma_internal.drop_foreign_keys(server name, keys jsonb[])
 RETURNS void
 LANGUAGE plpgsql VOLATILE STRICT PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp
@@ -257,5 +259,5 @@ BEGIN
         format('%I.%I', key->'table'->>0, key->'table'->>1), key->>'name', 'f')) n WHERE n.answer = 't';
   END LOOP;
 END $function$;
-COMMENT ON FUNCTION rdma.drop_foreign_keys(name, jsonb[]) IS
-    'internal: drops these foreign keys on the nodes of a server';
+COMMENT ON FUNCTION rdma_internal.drop_foreign_keys(name, jsonb[]) IS
+    'drops these foreign keys on the nodes of a server';

@@ -2,7 +2,7 @@
 
 -- What ALTER and RENAME do to foreign tables with option propagate_ddl, they do to the tables of
 -- the nodes, too (src/fdw/catalog/ddl.c).
-CREATE FUNCTION rdma.table_definition(tab regclass)
+CREATE FUNCTION rdma_internal.table_definition(tab regclass)
 RETURNS jsonb
 LANGUAGE plpgsql STABLE STRICT PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp
@@ -37,27 +37,27 @@ BEGIN
         pg_get_constraintdef(oid), 'valid', convalidated)), '[]')
       FROM pg_constraint WHERE conrelid = tab AND contype = 'c'));
 END $function$;
-COMMENT ON FUNCTION rdma.table_definition(regclass) IS
-    'internal: what of a foreign table''s definition its tables on the nodes have, too';
+COMMENT ON FUNCTION rdma_internal.table_definition(regclass) IS
+    'what of a foreign table''s definition its tables on the nodes have, too';
 
 -- The way back.
-CREATE FUNCTION rdma.define(tab text, command text, run boolean)
+CREATE FUNCTION rdma_internal.define(tab text, command text, run boolean)
 RETURNS text
 AS 'MODULE_PATHNAME', 'rdma_define' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp;
-COMMENT ON FUNCTION rdma.define(text, text, boolean) IS
-    'internal: runs a command if it defines a part of this table or its partitions, and has no code run that belongs '
+COMMENT ON FUNCTION rdma_internal.define(text, text, boolean) IS
+    'runs a command if it defines a part of this table or its partitions, and has no code run that belongs '
     'neither to the caller nor to a superuser or that has effects; NULL, or why it is not run';
 
-CREATE FUNCTION rdma.known_type(type text)
+CREATE FUNCTION rdma_internal.known_type(type text)
 RETURNS text
 AS 'MODULE_PATHNAME', 'rdma_known_type' LANGUAGE C STABLE STRICT PARALLEL SAFE
 SET search_path = pg_catalog, pg_temp;
-COMMENT ON FUNCTION rdma.known_type(text) IS
-    'internal: a type that a node names, as it is called here; the type below a domain. An error if its values have '
+COMMENT ON FUNCTION rdma_internal.known_type(text) IS
+    'a type that a node names, as it is called here; the type below a domain. An error if its values have '
     'code of other roles run';
 
-CREATE FUNCTION rdma.define_on(server name, tab text, command text, checked boolean)
+CREATE FUNCTION rdma_internal.define_on(server name, tab text, command text, checked boolean)
 RETURNS void
 LANGUAGE plpgsql VOLATILE STRICT PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp
@@ -69,7 +69,8 @@ BEGIN
     PERFORM rdma.run_on(server, command);
     RETURN;
   END IF;
-  SELECT r.node, r.answer INTO part FROM rdma.run_on(server, format('SELECT rdma.define(%L, %L, true)', tab, command)) r
+  SELECT r.node, r.answer INTO part FROM rdma.run_on(server, format('SELECT rdma_internal.define(%L, %L, true)', tab,
+      command)) r
       WHERE r.answer IS NOT NULL ORDER BY r.node LIMIT 1;
   IF FOUND THEN
     RAISE EXCEPTION 'a part of table % is not created on server "%"', tab, part.node
@@ -78,12 +79,12 @@ BEGIN
           'uses belong to your role on that node, or drop this part of the table.';
   END IF;
 END $function$;
-COMMENT ON FUNCTION rdma.define_on(name, text, text, boolean) IS
-    'internal: runs a part of a table''s definition on the nodes of a server, if checked only if rdma.define runs it '
+COMMENT ON FUNCTION rdma_internal.define_on(name, text, text, boolean) IS
+    'runs a part of a table''s definition on the nodes of a server, if checked only if rdma_internal.define runs it '
     'there';
 
 -- Its expressions run here while rows move, with the caller's rights.
-CREATE FUNCTION rdma.require_owner(tab regclass)
+CREATE FUNCTION rdma_internal.require_owner(tab regclass)
 RETURNS void
 LANGUAGE plpgsql STABLE STRICT PARALLEL SAFE
 SET search_path = pg_catalog, pg_temp
@@ -97,11 +98,12 @@ BEGIN
         HINT = format('SET ROLE %s.', part.owner);
   END IF;
 END $function$;
-COMMENT ON FUNCTION rdma.require_owner(regclass) IS
-    'internal: an error unless the caller is the owner of a foreign table';
+COMMENT ON FUNCTION rdma_internal.require_owner(regclass) IS
+    'an error unless the caller is the owner of a foreign table';
 
 -- Here or on a node.
-CREATE FUNCTION rdma.table_members(tab regclass, OUT oid oid, OUT level integer, OUT name text, OUT parent text)
+CREATE FUNCTION rdma_internal.table_members(tab regclass, OUT oid oid, OUT level integer, OUT name text,
+    OUT parent text)
 RETURNS SETOF record
 LANGUAGE sql STABLE STRICT PARALLEL SAFE
 SET search_path = pg_catalog, pg_temp
@@ -114,10 +116,10 @@ AS $function$
       LEFT JOIN pg_class p ON p.oid = m.parentrelid LEFT JOIN pg_namespace pn ON pn.oid = p.relnamespace
     ORDER BY m.level, n.nspname, c.relname
 $function$;
-COMMENT ON FUNCTION rdma.table_members(regclass) IS 'internal: a table and its partitions, parents first';
+COMMENT ON FUNCTION rdma_internal.table_members(regclass) IS 'a table and its partitions, parents first';
 
 -- On a node.
-CREATE FUNCTION rdma.table_description(tab regclass)
+CREATE FUNCTION rdma_internal.table_description(tab regclass)
 RETURNS jsonb
 LANGUAGE sql STABLE STRICT PARALLEL SAFE
 SET search_path = pg_catalog, pg_temp
@@ -146,13 +148,13 @@ AS $function$
         LATERAL (SELECT CASE WHEN x.relkind = 'I' THEN ' ON ONLY ' ELSE ' ON ' END || m.name) u(start)
       WHERE i.indrelid = c.oid AND NOT x.relispartition AND NOT EXISTS (SELECT FROM pg_constraint
           WHERE conindid = i.indexrelid AND conrelid = c.oid))) ORDER BY m.level, m.name)
-  FROM rdma.table_members(tab) m JOIN pg_class c ON c.oid = m.oid JOIN pg_namespace n ON n.oid = c.relnamespace
+  FROM rdma_internal.table_members(tab) m JOIN pg_class c ON c.oid = m.oid JOIN pg_namespace n ON n.oid = c.relnamespace
 $function$;
-COMMENT ON FUNCTION rdma.table_description(regclass) IS
-    'internal: what rdma.undistribute_table has to know of a table of a node and its partitions, parents first';
+COMMENT ON FUNCTION rdma_internal.table_description(regclass) IS
+    'what rdma.undistribute_table has to know of a table of a node and its partitions, parents first';
 
 -- Here or on a node: what its like on another node is created with. Defaults stay on the coordinator.
-CREATE FUNCTION rdma.table_statements(tab regclass)
+CREATE FUNCTION rdma_internal.table_statements(tab regclass)
 RETURNS text[]
 LANGUAGE plpgsql STABLE STRICT PARALLEL SAFE
 SET search_path = pg_catalog, pg_temp
@@ -169,7 +171,8 @@ BEGIN
           AND c.relhassubclass OR c.relpersistence = 't')) THEN 'it is neither an ordinary nor a partitioned table' END,
       'partitions are foreign tables: ' || string_agg(m.name, ', ') FILTER (WHERE m.level > 0 AND c.relkind = 'f'),
       (SELECT 'partitions compute columns in another way: ' || string_agg(o.name || '.' || quote_ident(a.attname), ', ')
-        FROM rdma.table_members(tab) o JOIN pg_attribute a ON a.attrelid = o.oid JOIN pg_attribute p ON p.attrelid = tab
+        FROM rdma_internal.table_members(tab) o JOIN pg_attribute a ON a.attrelid = o.oid JOIN pg_attribute p ON
+            p.attrelid = tab
             AND p.attname = a.attname AND NOT p.attisdropped
           JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
               JOIN pg_attrdef pd ON pd.adrelid = p.attrelid AND pd.adnum = p.attnum
@@ -180,7 +183,7 @@ BEGIN
           WHERE tgrelid = ANY (array_agg(m.oid)) AND tgparentid = 0 AND NOT tgisinternal HAVING count(*) > 0),
       (SELECT 'it has rules: ' || string_agg(quote_ident(rulename), ', ' ORDER BY rulename) FROM pg_rewrite
           WHERE ev_class = ANY (array_agg(m.oid)) HAVING count(*) > 0))
-    INTO problems FROM rdma.table_members(tab) m JOIN pg_class c ON c.oid = m.oid;
+    INTO problems FROM rdma_internal.table_members(tab) m JOIN pg_class c ON c.oid = m.oid;
   IF problems <> '' THEN
     RAISE EXCEPTION 'table % cannot be created on another node', tab USING ERRCODE = 'feature_not_supported',
         DETAIL = format('On its node, %s.', problems),
@@ -202,7 +205,7 @@ BEGIN
               AND d.adnum = a.attnum
             LEFT JOIN pg_collation co ON co.oid = a.attcollation LEFT JOIN pg_namespace cn ON cn.oid = co.collnamespace
           WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped) AS columns
-      FROM rdma.table_members(tab) m JOIN pg_class c ON c.oid = m.oid ORDER BY m.level, m.name
+      FROM rdma_internal.table_members(tab) m JOIN pg_class c ON c.oid = m.oid ORDER BY m.level, m.name
   LOOP
     statements := statements || format('CREATE %sTABLE %s%s%s%s', CASE WHEN part.relpersistence = 'u'
         THEN 'UNLOGGED ' END, part.name,
@@ -213,7 +216,7 @@ BEGIN
   RETURN statements
     || ARRAY(SELECT format('ALTER TABLE %s%s ALTER COLUMN %I SET %s', CASE WHEN c.relkind = 'p' THEN 'ONLY ' END,
         m.name, a.attname, o.setting)
-      FROM rdma.table_members(tab) m JOIN pg_class c ON c.oid = m.oid JOIN pg_attribute a ON a.attrelid = m.oid
+      FROM rdma_internal.table_members(tab) m JOIN pg_class c ON c.oid = m.oid JOIN pg_attribute a ON a.attrelid = m.oid
           JOIN pg_type ty ON ty.oid = a.atttypid,
         LATERAL (VALUES
           (CASE WHEN a.attstorage <> ty.typstorage THEN 'STORAGE ' || CASE a.attstorage WHEN 'p' THEN 'PLAIN' WHEN 'e'
@@ -228,17 +231,17 @@ BEGIN
               THEN 'NOT NULL' END)) o(setting)
       WHERE a.attnum > 0 AND NOT a.attisdropped AND o.setting IS NOT NULL ORDER BY m.level, m.name, a.attnum, o.setting)
     || ARRAY(SELECT format('ALTER TABLE %s ADD CONSTRAINT %I %s', m.name, conname, pg_get_constraintdef(c.oid))
-        FROM rdma.table_members(tab) m JOIN pg_constraint c ON c.conrelid = m.oid
+        FROM rdma_internal.table_members(tab) m JOIN pg_constraint c ON c.conrelid = m.oid
       WHERE contype = 'c' AND coninhcount = 0 AND conname <> 'rdma_placement' ORDER BY m.level, m.name, conname)
-    || ARRAY(SELECT format('COMMENT ON TABLE %s IS %L', m.name, description) FROM rdma.table_members(tab) m
+    || ARRAY(SELECT format('COMMENT ON TABLE %s IS %L', m.name, description) FROM rdma_internal.table_members(tab) m
         JOIN pg_description d ON d.objoid = m.oid AND d.classoid = 'pg_class'::regclass AND d.objsubid = 0
         ORDER BY m.level, m.name);
 END $function$;
-COMMENT ON FUNCTION rdma.table_statements(regclass) IS
-    'internal: the statements that create an empty table like this one with its partitions, without the constraint '
-    'rdma_placement and what rdma.index_statements makes';
+COMMENT ON FUNCTION rdma_internal.table_statements(regclass) IS
+    'the statements that create an empty table like this one with its partitions, without the constraint '
+    'rdma_placement and what rdma_internal.index_statements makes';
 
-CREATE FUNCTION rdma.index_statements(tab regclass)
+CREATE FUNCTION rdma_internal.index_statements(tab regclass)
 RETURNS text[]
 LANGUAGE sql STABLE STRICT PARALLEL SAFE
 SET search_path = pg_catalog, pg_temp
@@ -246,30 +249,34 @@ SET datestyle = ISO SET intervalstyle = postgres SET extra_float_digits = 1 SET 
     SET xmloption = content
 AS $function$
   SELECT ARRAY(SELECT format('ALTER TABLE %s ADD CONSTRAINT %I %s', m.name, c.conname, pg_get_constraintdef(c.oid))
-      FROM rdma.table_members(tab) m JOIN pg_constraint c ON c.conrelid = m.oid
+      FROM rdma_internal.table_members(tab) m JOIN pg_constraint c ON c.conrelid = m.oid
       WHERE c.contype IN ('p', 'u', 'x') AND c.conparentid = 0 ORDER BY m.level, m.name, c.contype, c.conname)
     || ARRAY(SELECT overlay(d.text placing ' ON ' from strpos(d.text, x.ending) for length(' ON ONLY '))
-        FROM rdma.table_members(tab) m JOIN pg_index i ON i.indrelid = m.oid JOIN pg_class c ON c.oid = i.indexrelid,
+        FROM rdma_internal.table_members(tab) m JOIN pg_index i ON i.indrelid = m.oid JOIN pg_class c ON c.oid =
+            i.indexrelid,
         LATERAL pg_get_indexdef(i.indexrelid) d(text), LATERAL (SELECT ' ON ONLY ' || m.name || ' USING ') x(ending)
       WHERE NOT c.relispartition AND c.relkind = 'I' AND NOT EXISTS (SELECT FROM pg_constraint
           WHERE conindid = i.indexrelid AND conrelid = m.oid) ORDER BY m.level, m.name, c.relname)
-    || ARRAY(SELECT pg_get_indexdef(i.indexrelid) FROM rdma.table_members(tab) m JOIN pg_index i ON i.indrelid = m.oid
+    || ARRAY(SELECT pg_get_indexdef(i.indexrelid) FROM rdma_internal.table_members(tab) m JOIN pg_index i ON i.indrelid
+        = m.oid
         JOIN pg_class c ON c.oid = i.indexrelid
       WHERE NOT c.relispartition AND c.relkind = 'i' AND NOT EXISTS (SELECT FROM pg_constraint
           WHERE conindid = i.indexrelid AND conrelid = m.oid) ORDER BY m.level, m.name, c.relname)
     || ARRAY(SELECT format('ALTER INDEX %s ALTER COLUMN %s SET STATISTICS %s', i.indexrelid::regclass, a.attnum,
         a.attstattarget)
-      FROM rdma.table_members(tab) m JOIN pg_index i ON i.indrelid = m.oid JOIN pg_class c ON c.oid = i.indexrelid
+      FROM rdma_internal.table_members(tab) m JOIN pg_index i ON i.indrelid = m.oid JOIN pg_class c ON c.oid =
+          i.indexrelid
           JOIN pg_attribute a ON a.attrelid = i.indexrelid
       WHERE NOT c.relispartition AND a.attstattarget >= 0 ORDER BY m.level, m.name, i.indexrelid::regclass::text,
           a.attnum)
     || ARRAY(SELECT format('CREATE STATISTICS %I.%I', n.nspname, e.stxname)
         || substr(d.text, length(format('CREATE STATISTICS %I.%I', s.nspname, e.stxname)) + 1)
-      FROM rdma.table_members(tab) m JOIN pg_class c ON c.oid = m.oid JOIN pg_namespace n ON n.oid = c.relnamespace
+      FROM rdma_internal.table_members(tab) m JOIN pg_class c ON c.oid = m.oid JOIN pg_namespace n ON n.oid =
+          c.relnamespace
           JOIN pg_statistic_ext e ON e.stxrelid = m.oid JOIN pg_namespace s ON s.oid = e.stxnamespace,
           LATERAL pg_get_statisticsobjdef(e.oid) d(text)
       ORDER BY m.level, m.name, e.stxname)
 $function$;
-COMMENT ON FUNCTION rdma.index_statements(regclass) IS
-    'internal: the statements that give a table what this one and its partitions have of keys, indexes and extended '
+COMMENT ON FUNCTION rdma_internal.index_statements(regclass) IS
+    'the statements that give a table what this one and its partitions have of keys, indexes and extended '
     'statistics';

@@ -1,17 +1,17 @@
 /* src/sql/50_distribute.sql: Local tables become distributed ones, and change how they are distributed. */
 
 -- Tables that take each other's place
-CREATE FUNCTION rdma.aside(tab regclass)
+CREATE FUNCTION rdma_internal.aside(tab regclass)
 RETURNS name
 LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
 SET search_path = pg_catalog, pg_temp
 AS $function$
   SELECT format('rdma_moving_%s', tab::oid)::name
 $function$;
-COMMENT ON FUNCTION rdma.aside(regclass) IS
-    'internal: the name that a table or sequence has while another one takes its place';
+COMMENT ON FUNCTION rdma_internal.aside(regclass) IS
+    'the name that a table or sequence has while another one takes its place';
 
-CREATE FUNCTION rdma.dependents(tabs oid[])
+CREATE FUNCTION rdma_internal.dependents(tabs oid[])
 RETURNS text
 LANGUAGE sql STABLE STRICT PARALLEL SAFE
 SET search_path = pg_catalog, pg_temp
@@ -26,10 +26,10 @@ AS $function$
       OR d.refclassid = 'pg_type'::regclass AND d.deptype = 'n'
           AND d.refobjid IN (SELECT unnest(ARRAY[t.oid, t.typarray]) FROM pg_type t WHERE t.typrelid = ANY (tabs))
 $function$;
-COMMENT ON FUNCTION rdma.dependents(oid[]) IS
-    'internal: what would be lost with these tables, or keeps them from being dropped';
+COMMENT ON FUNCTION rdma_internal.dependents(oid[]) IS
+    'what would be lost with these tables, or keeps them from being dropped';
 
-CREATE FUNCTION rdma.move_identity(source regclass, target regclass)
+CREATE FUNCTION rdma_internal.move_identity(source regclass, target regclass)
 RETURNS void
 LANGUAGE plpgsql VOLATILE STRICT PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp SET rdma_fdw.propagate_ddl = off
@@ -51,7 +51,7 @@ BEGIN
   LOOP
     EXECUTE format('SELECT last_value, is_called FROM %I.%I', part.nspname, part.relname) INTO state;
     EXECUTE format('ALTER SEQUENCE %I.%I RENAME TO %I', part.nspname, part.relname,
-        rdma.aside(format('%I.%I', part.nspname, part.relname)::regclass));
+        rdma_internal.aside(format('%I.%I', part.nspname, part.relname)::regclass));
     EXECUTE format('ALTER TABLE %s ALTER COLUMN %I ADD GENERATED %s AS IDENTITY (SEQUENCE NAME %I.%I INCREMENT BY %s '
         'MINVALUE %s MAXVALUE %s START WITH %s CACHE %s %s)',
       target, part.attname, CASE part.attidentity WHEN 'a' THEN 'ALWAYS' ELSE 'BY DEFAULT' END, part.nspname,
@@ -71,8 +71,8 @@ BEGIN
     END IF;
   END LOOP;
 END $function$;
-COMMENT ON FUNCTION rdma.move_identity(regclass, regclass) IS
-    'internal: gives a table the identity columns of the one that it takes the place of, with their sequences';
+COMMENT ON FUNCTION rdma_internal.move_identity(regclass, regclass) IS
+    'gives a table the identity columns of the one that it takes the place of, with their sequences';
 
 CREATE FUNCTION rdma.distribute_table(tab regclass, server name, distributed_by text DEFAULT NULL,
     replicated boolean DEFAULT false, force boolean DEFAULT false)
@@ -110,7 +110,7 @@ BEGIN
   SELECT c.oid, c.relname, n.nspname, c.relkind, c.relispartition, c.relhassubclass, c.relrowsecurity, c.relacl,
       c.relpersistence, c.relowner::regrole AS owner,
       obj_description(c.oid, 'pg_class') AS comment,
-      ARRAY(SELECT m.oid FROM rdma.table_members(tab) m) AS members
+      ARRAY(SELECT m.oid FROM rdma_internal.table_members(tab) m) AS members
     INTO old FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = tab;
   IF old.relkind NOT IN ('r', 'p') OR old.relispartition OR old.relkind = 'r' AND old.relhassubclass
       OR old.relpersistence = 't' THEN
@@ -146,15 +146,16 @@ BEGIN
         THEN ' once it is distributed' END);
     detail := format('It is in publications: %s. A foreign table cannot be.', part.names);
     remedy := 'Take it out of them with ALTER PUBLICATION; one FOR ALL TABLES has all ordinary tables.';
-    PERFORM rdma.report_loss(force, message, detail, remedy);
+    PERFORM rdma_internal.report_loss(force, message, detail, remedy);
   END IF;
   PERFORM rdma.enroll_nodes(server);
   -- Its expressions run here and on the nodes while rows move, with the caller's rights.
   lent := old.owner <> current_user::regrole;
   IF lent THEN
-    SELECT p.problem, s.statement INTO part FROM unnest(rdma.table_statements(tab) || rdma.index_statements(tab))
+    SELECT p.problem, s.statement INTO part FROM unnest(rdma_internal.table_statements(tab) ||
+        rdma_internal.index_statements(tab))
         WITH ORDINALITY s(statement, place),
-      LATERAL rdma.define(format('%I.%I', old.nspname, old.relname), s.statement, false) p(problem)
+      LATERAL rdma_internal.define(format('%I.%I', old.nspname, old.relname), s.statement, false) p(problem)
           WHERE p.problem IS NOT NULL ORDER BY s.place LIMIT 1;
     IF FOUND THEN
       RAISE EXCEPTION 'table "%" would have code of other roles run with your rights', old.relname
@@ -166,20 +167,20 @@ BEGIN
   SELECT string_agg(format('"%s" of %s', f.key->>'name', f.referencing), ', ' ORDER BY f.referencing::text,
       f.key->>'name') AS names, array_agg(DISTINCT f.referencing) AS tabs,
       array_agg(format('ALTER TABLE %s DROP CONSTRAINT %I', f.referencing, f.key->>'name')) AS statements INTO part
-    FROM rdma.foreign_keys(old.members::regclass[]) f WHERE f.referencing <> ALL (old.members);
+    FROM rdma_internal.foreign_keys(old.members::regclass[]) f WHERE f.referencing <> ALL (old.members);
   IF part.names IS NOT NULL THEN
     message := format(CASE WHEN force THEN 'foreign keys that refer to table "%s" are dropped'
         ELSE 'table "%s" cannot be distributed alone' END, old.relname);
     detail := format('Foreign keys of other tables refer to it: %s.', part.names);
     remedy := format('Have all of them distributed in one step: SELECT rdma.distribute_tables(%L, %L, ...).', server,
         ARRAY[tab] || part.tabs);
-    PERFORM rdma.report_loss(force, message, detail, remedy);
+    PERFORM rdma_internal.report_loss(force, message, detail, remedy);
     FOREACH statement IN ARRAY part.statements LOOP
       EXECUTE statement;
     END LOOP;
   END IF;
-  foreign_keys := ARRAY(SELECT f.key FROM rdma.foreign_keys(old.members::regclass[]) f);
-  SELECT rdma.dependents(old.members) AS names INTO part;
+  foreign_keys := ARRAY(SELECT f.key FROM rdma_internal.foreign_keys(old.members::regclass[]) f);
+  SELECT rdma_internal.dependents(old.members) AS names INTO part;
   IF part.names IS NOT NULL THEN
     RAISE EXCEPTION 'table "%" cannot be distributed', old.relname USING ERRCODE = 'dependent_objects_still_exist',
       DETAIL = format('It would be dropped, and these depend on it: %s.', part.names),
@@ -221,12 +222,12 @@ BEGIN
     END IF;
   END LOOP;
   -- Defaults and identity stay here, where sequences are; the nodes compute what is generated.
-  FOREACH statement IN ARRAY rdma.table_statements(tab) LOOP
-    PERFORM rdma.define_on(server, format('%I.%I', old.nspname, old.relname), regexp_replace(statement,
+  FOREACH statement IN ARRAY rdma_internal.table_statements(tab) LOOP
+    PERFORM rdma_internal.define_on(server, format('%I.%I', old.nspname, old.relname), regexp_replace(statement,
         '^CREATE UNLOGGED ', 'CREATE '), lent);
   END LOOP;
   -- Indexes are built over all rows at once; what is unique is so on each node.
-  indexes := rdma.index_statements(tab);
+  indexes := rdma_internal.index_statements(tab);
   SELECT coalesce(array_agg(format('CREATE STATISTICS %I.%I', old.nspname, e.stxname)
       || left(substr(d.text, length(format('CREATE STATISTICS %I.%I', n.nspname, e.stxname)) + 1), - length(tab::text))
       ORDER BY e.stxname), '{}')
@@ -234,23 +235,23 @@ BEGIN
         LATERAL pg_get_statisticsobjdef(e.oid) d(text) WHERE e.stxrelid = tab;
 
   -- The foreign table takes the table's place.
-  moving := rdma.aside(tab);
+  moving := rdma_internal.aside(tab);
   EXECUTE format('ALTER TABLE %s RENAME TO %I', tab, moving);
   EXECUTE format('CREATE FOREIGN TABLE %I.%I (%s) SERVER %I OPTIONS (schema_name %L, table_name %L%s)', old.nspname,
       old.relname,
     local_columns, server, old.nspname, old.relname, options);
   EXECUTE format('ALTER FOREIGN TABLE %I.%I OWNER TO %s', old.nspname, old.relname, old.owner);
   keys := coalesce(rdma.distribution_key(format('%I.%I', old.nspname, old.relname)::regclass), '{}');
-  IF NOT replicated AND rdma.named_nodes(server) IS NOT NULL THEN
+  IF NOT replicated AND rdma_internal.named_nodes(server) IS NOT NULL THEN
     FOR message, detail, remedy IN SELECT format('%s "%s" of table "%s" %s on each node, not between nodes', k.kind,
         k.name, CASE WHEN k.tab = old.oid THEN old.relname ELSE (SELECT relname FROM pg_class WHERE oid = k.tab) END,
           CASE WHEN force THEN 'holds' ELSE 'would hold' END), k.because,
               'Drop it, distribute the table by columns of it, or have the table replicated.'
-        FROM rdma.unkept_keys(old.members, keys) k LOOP
-      PERFORM rdma.report_loss(force, message, detail, remedy);
+        FROM rdma_internal.unkept_keys(old.members, keys) k LOOP
+      PERFORM rdma_internal.report_loss(force, message, detail, remedy);
     END LOOP;
   END IF;
-  foreign_keys := rdma.kept_foreign_keys(server, foreign_keys, force);
+  foreign_keys := rdma_internal.kept_foreign_keys(server, foreign_keys, force);
   FOR part IN SELECT conname, pg_get_constraintdef(oid) AS definition FROM pg_constraint WHERE conrelid = tab
       AND contype = 'c' ORDER BY conname LOOP
     EXECUTE format('ALTER FOREIGN TABLE %I.%I ADD CONSTRAINT %I %s', old.nspname, old.relname, part.conname,
@@ -259,15 +260,15 @@ BEGIN
   EXECUTE format('INSERT INTO %I.%I%s SELECT %s FROM %I.%I', old.nspname, old.relname, ' (' || names || ')', names,
       old.nspname, moving);
   GET DIAGNOSTICS moved = ROW_COUNT;
-  PERFORM rdma.move_identity(tab, format('%I.%I', old.nspname, old.relname)::regclass);
+  PERFORM rdma_internal.move_identity(tab, format('%I.%I', old.nspname, old.relname)::regclass);
   IF cardinality(keys) > 0 THEN
     PERFORM rdma.protect_table(format('%I.%I', old.nspname, old.relname)::regclass);
   END IF;
 
   FOREACH statement IN ARRAY indexes LOOP
-    PERFORM rdma.define_on(server, format('%I.%I', old.nspname, old.relname), statement, lent);
+    PERFORM rdma_internal.define_on(server, format('%I.%I', old.nspname, old.relname), statement, lent);
   END LOOP;
-  PERFORM rdma.run_on(server, rdma.foreign_key_statement(k)) FROM unnest(foreign_keys) k;
+  PERFORM rdma.run_on(server, rdma_internal.foreign_key_statement(k)) FROM unnest(foreign_keys) k;
   PERFORM rdma.run_on(server, format('ANALYZE %I.%I', old.nspname, old.relname));
 
   FOR part IN
@@ -348,7 +349,8 @@ BEGIN
   IF FOUND THEN
     RAISE EXCEPTION 'table % is named twice', part.tab USING ERRCODE = 'invalid_parameter_value';
   END IF;
-  FOR part IN SELECT f.* FROM rdma.foreign_keys(tabs || replicated) f WHERE f.referencing = ANY (tabs || replicated)
+  FOR part IN SELECT f.* FROM rdma_internal.foreign_keys(tabs || replicated) f WHERE f.referencing = ANY (tabs ||
+      replicated)
       AND f.referenced = ANY (tabs || replicated) AND f.referencing <> f.referenced LOOP
     foreign_keys := foreign_keys || part.key;
     EXECUTE format('ALTER TABLE %s DROP CONSTRAINT %I', part.referencing, part.key->>'name');
@@ -365,15 +367,15 @@ BEGIN
     relation := part.name::regclass;
     RETURN NEXT;
   END LOOP;
-  foreign_keys := rdma.kept_foreign_keys(server, foreign_keys, force);
-  PERFORM rdma.run_on(server, rdma.foreign_key_statement(k)) FROM unnest(foreign_keys) k;
+  foreign_keys := rdma_internal.kept_foreign_keys(server, foreign_keys, force);
+  PERFORM rdma.run_on(server, rdma_internal.foreign_key_statement(k)) FROM unnest(foreign_keys) k;
 END $function$;
 COMMENT ON FUNCTION rdma.distribute_tables(name, regclass[], text[], regclass[], boolean) IS
     'turns local tables into tables of a server with nodes in one step, with the foreign keys between them. force: '
     'warns of constraints that it cannot keep, instead of failing';
 
 -- Values are written as sessions on nodes read them.
-CREATE FUNCTION rdma.propagate_table(tab regclass, before jsonb, how jsonb)
+CREATE FUNCTION rdma_internal.propagate_table(tab regclass, before jsonb, how jsonb)
 RETURNS void
 LANGUAGE plpgsql VOLATILE STRICT PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp SET rdma_fdw.propagate_ddl = off
@@ -381,7 +383,7 @@ SET datestyle = ISO SET intervalstyle = postgres SET extra_float_digits = 1 SET 
     SET xmloption = content
 AS $function$
 DECLARE
-  after jsonb := rdma.table_definition(tab);
+  after jsonb := rdma_internal.table_definition(tab);
   server name := after->>'server';
   schema text := coalesce(before->'options'->>'schema_name', before->>'schema');
   relation text := coalesce(before->'options'->>'table_name', before->>'name');
@@ -519,13 +521,13 @@ BEGIN
     EXECUTE format('ALTER FOREIGN TABLE %s OPTIONS (SET distributed_by %L)', tab, key);
   END IF;
 END $function$;
-COMMENT ON FUNCTION rdma.propagate_table(regclass, jsonb, jsonb) IS
-    'internal: changes the tables of the nodes as their foreign table was changed since it had this definition; how: '
+COMMENT ON FUNCTION rdma_internal.propagate_table(regclass, jsonb, jsonb) IS
+    'changes the tables of the nodes as their foreign table was changed since it had this definition; how: '
     'what of the command its effect does not show';
 
--- Nodes come and go. A change of the placement is one transaction: rdma.begin_change keeps all
+-- Nodes come and go. A change of the placement is one transaction: rdma_internal.begin_change keeps all
 -- others from the tables, rows are moved,
--- rdma.change_placement records where they are now. Either all of it is committed, here and on the
+-- rdma_internal.change_placement records where they are now. Either all of it is committed, here and on the
 -- nodes, or nothing is.
 CREATE FUNCTION rdma.alter_distribution(tab regclass, distributed_by text DEFAULT NULL,
     replicated boolean DEFAULT false, force boolean DEFAULT false)
@@ -548,24 +550,25 @@ BEGIN
   SELECT s.srvname, format('%I.%I', n.nspname, c.relname), n.nspname, c.relname INTO server, name, schema, table_name
       FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
     JOIN pg_foreign_table f ON f.ftrelid = c.oid JOIN pg_foreign_server s ON s.oid = f.ftserver WHERE c.oid = tab
-        AND rdma.named_nodes(s.srvname) IS NOT NULL;
+        AND rdma_internal.named_nodes(s.srvname) IS NOT NULL;
   IF server IS NULL THEN
     RAISE EXCEPTION '"%" is not a foreign table of a server with nodes', tab USING ERRCODE = 'wrong_object_type';
   END IF;
-  PERFORM rdma.require_owner(tab);
+  PERFORM rdma_internal.require_owner(tab);
   -- foreign keys from and to other tables of the server, which the new tables on the nodes get as far as they can
   SELECT array_agg(k || jsonb_build_object(CASE WHEN format('%I.%I', k->'table'->>0, k->'table'->>1) = p.relation
       THEN 'table' ELSE 'other_table' END, ARRAY[schema, table_name])), array_agg(k)
     INTO foreign_keys, dropped
-    FROM (SELECT * FROM rdma.placement_conditions(tab) c WHERE c.place = 0) p, LATERAL rdma.node_foreign_keys(p.node,
+    FROM (SELECT * FROM rdma_internal.placement_conditions(tab) c WHERE c.place = 0) p,
+        LATERAL rdma_internal.node_foreign_keys(p.node,
         ARRAY[p.relation]) k
-    WHERE k->'table' <> k->'other_table' AND (rdma.table_named(server, k->'table')).tab IS NOT NULL
-        AND (rdma.table_named(server, k->'other_table')).tab IS NOT NULL;
-  PERFORM rdma.drop_foreign_keys(server, dropped);
+    WHERE k->'table' <> k->'other_table' AND (rdma_internal.table_named(server, k->'table')).tab IS NOT NULL
+        AND (rdma_internal.table_named(server, k->'other_table')).tab IS NOT NULL;
+  PERFORM rdma_internal.drop_foreign_keys(server, dropped);
   PERFORM rdma.undistribute_table(tab);
   moved := rdma.distribute_table(name::regclass, server, distributed_by, replicated, force);
-  foreign_keys := rdma.kept_foreign_keys(server, foreign_keys, force);
-  PERFORM rdma.run_on(server, rdma.foreign_key_statement(k)) FROM unnest(foreign_keys) k;
+  foreign_keys := rdma_internal.kept_foreign_keys(server, foreign_keys, force);
+  PERFORM rdma.run_on(server, rdma_internal.foreign_key_statement(k)) FROM unnest(foreign_keys) k;
   RETURN moved;
 END $function$;
 COMMENT ON FUNCTION rdma.alter_distribution(regclass, text, boolean, boolean) IS

@@ -39,8 +39,8 @@ BEGIN
     INTO old FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace LEFT
         JOIN pg_foreign_table f ON f.ftrelid = c.oid LEFT JOIN pg_foreign_server s ON s.oid = f.ftserver
     WHERE c.oid = tab;
-  SELECT c.relation, c.node INTO remote, node FROM rdma.placement_conditions(tab) c ORDER BY c.place LIMIT 1;
-  PERFORM rdma.require_owner(tab);
+  SELECT c.relation, c.node INTO remote, node FROM rdma_internal.placement_conditions(tab) c ORDER BY c.place LIMIT 1;
+  PERFORM rdma_internal.require_owner(tab);
   IF old.related OR old.triggers IS NOT NULL OR old.named IS NOT NULL THEN
     RAISE EXCEPTION 'foreign table "%" cannot be turned into a table', old.relname
         USING ERRCODE = 'feature_not_supported',
@@ -49,14 +49,14 @@ BEGIN
         'Columns have other names on the nodes: ' || old.named || '.'),
       HINT = 'Take these away first.';
   END IF;
-  SELECT rdma.dependents(ARRAY[tab::oid]) AS names INTO part;
+  SELECT rdma_internal.dependents(ARRAY[tab::oid]) AS names INTO part;
   IF part.names IS NOT NULL THEN
     RAISE EXCEPTION 'foreign table "%" cannot be turned into a table', old.relname
         USING ERRCODE = 'dependent_objects_still_exist',
       DETAIL = format('It would be dropped, and these depend on it: %s.', part.names),
           HINT = 'Drop them, and create them again afterwards.';
   END IF;
-  foreign_keys := ARRAY(SELECT k FROM rdma.node_foreign_keys(node, ARRAY[remote]) k);
+  foreign_keys := ARRAY(SELECT k FROM rdma_internal.node_foreign_keys(node, ARRAY[remote]) k);
   SELECT string_agg(format('%I of %I.%I', k->>'name', k->'table'->>0, k->'table'->>1), ', ' ORDER BY k->'table'->>0,
       k->'table'->>1, k->>'name') AS names INTO part FROM unnest(foreign_keys) k WHERE k->'table' <> k->'other_table'
       AND format('%I.%I', k->'other_table'->>0, k->'other_table'->>1) = remote;
@@ -68,7 +68,7 @@ BEGIN
   END IF;
 
   -- Nobody writes here from now on, nor there.
-  moving := rdma.aside(tab);
+  moving := rdma_internal.aside(tab);
   here := format('%I.%I', old.nspname, old.relname);
   SELECT coalesce(array_agg(left(d.text, - length(tab::text))), '{}') INTO statistics
     FROM pg_statistic_ext e, LATERAL pg_get_statisticsobjdef(e.oid) d(text) WHERE e.stxrelid = tab;
@@ -79,7 +79,7 @@ BEGIN
   EXECUTE format('ALTER FOREIGN TABLE %s RENAME TO %I', tab, moving);
   PERFORM rdma.run_on(old.srvname, format('LOCK TABLE %s IN ACCESS EXCLUSIVE MODE', remote));
   -- the table and its partitions, parents first
-  there := rdma.ask_node(node, format('SELECT rdma.table_description(%L)', remote), '[{}]'::jsonb);
+  there := rdma_internal.ask_node(node, format('SELECT rdma_internal.table_description(%L)', remote), '[{}]'::jsonb);
   SELECT string_agg(format('%s on server "%s"', m->>'name', node), ', ') AS names INTO part
       FROM jsonb_array_elements(there) m WHERE m->>'kind' NOT IN ('r', 'p');
   IF part.names IS NOT NULL THEN
@@ -120,7 +120,7 @@ BEGIN
         ELSE format('CREATE TABLE %s PARTITION OF %s %s', part.here, part.above, part.bound) END
         || concat(part.key, part.storage);
     IF part.above IS NOT NULL OR part.key IS NOT NULL THEN
-      problem := rdma.define(here, statement, part.above IS NOT NULL);
+      problem := rdma_internal.define(here, statement, part.above IS NOT NULL);
       IF problem IS NOT NULL THEN
         RAISE EXCEPTION 'table % on server "%" cannot be created here', part.name, node
             USING ERRCODE = 'invalid_object_definition', DETAIL = format('In "%s": %s.', statement, problem);
@@ -161,7 +161,7 @@ BEGIN
   EXECUTE format('INSERT INTO %I.%I%s SELECT %s FROM %I.%I', old.nspname, old.relname, ' (' || names || ')', names,
       old.nspname, moving);
   GET DIAGNOSTICS moved = ROW_COUNT;
-  PERFORM rdma.move_identity(tab, format('%I.%I', old.nspname, old.relname)::regclass);
+  PERFORM rdma_internal.move_identity(tab, format('%I.%I', old.nspname, old.relname)::regclass);
 
   FOR part IN
     SELECT m->>'here' AS here, m->>'table' AS tab, format('%I.%I', m->>'schema', m->>'table') AS name_there, c.*
@@ -172,7 +172,7 @@ BEGIN
       ORDER BY (m->>'place')::integer, c.kind, c.name
   LOOP
     statement := format('ALTER TABLE %s ADD CONSTRAINT %I %s', part.here, part.name, part.definition);
-    problem := rdma.define(here, statement, true);
+    problem := rdma_internal.define(here, statement, true);
     IF problem IS NOT NULL THEN
       RAISE EXCEPTION 'constraint "%" of table "%" on the nodes cannot be created here', part.name, part.tab
           USING ERRCODE = 'invalid_object_definition', DETAIL = format('In "%s": %s.', statement, problem),
@@ -187,7 +187,7 @@ BEGIN
   LOOP
     statement := format('CREATE %sINDEX %I ON %s%s', CASE WHEN part."unique" THEN 'UNIQUE ' ELSE '' END, part.name,
         part.here, part.definition);
-    problem := rdma.define(here, statement, true);
+    problem := rdma_internal.define(here, statement, true);
     IF problem IS NOT NULL AND part."unique" THEN
       RAISE EXCEPTION 'unique index "%" of table "%" on the nodes cannot be created here', part.name, part.tab
           USING ERRCODE = 'invalid_object_definition', DETAIL = format('In "%s": %s.', statement, problem),
@@ -201,11 +201,12 @@ BEGIN
   END LOOP;
   FOREACH foreign_key IN ARRAY foreign_keys LOOP
     IF foreign_key->'table' = foreign_key->'other_table' THEN
-      EXECUTE rdma.foreign_key_statement(foreign_key || jsonb_build_object('table', ARRAY[old.nspname, old.relname],
+      EXECUTE rdma_internal.foreign_key_statement(foreign_key || jsonb_build_object('table', ARRAY[old.nspname,
+          old.relname],
           'other_table', ARRAY[old.nspname, old.relname]));
     ELSE
       RAISE WARNING 'constraint "%" of table "%" on the nodes is left out', foreign_key->>'name', old.relname
-          USING DETAIL = format('Its definition there is: %s', rdma.foreign_key_statement(foreign_key));
+          USING DETAIL = format('Its definition there is: %s', rdma_internal.foreign_key_statement(foreign_key));
     END IF;
   END LOOP;
 
@@ -262,9 +263,9 @@ DECLARE
   between jsonb[] := '{}';
 BEGIN
   FOREACH tab IN ARRAY tabs LOOP
-    PERFORM rdma.require_owner(tab);
+    PERFORM rdma_internal.require_owner(tab);
     SELECT p.relation, p.node, s.srvname AS server, n.nspname, c.relname INTO part
-      FROM rdma.placement_conditions(tab) p, pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+      FROM rdma_internal.placement_conditions(tab) p, pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
           JOIN pg_foreign_table f ON f.ftrelid = c.oid JOIN pg_foreign_server s ON s.oid = f.ftserver
       WHERE c.oid = tab ORDER BY p.place LIMIT 1;
     names := names || jsonb_build_object('tab', tab::oid, 'server', part.server, 'node', part.node, 'remote',
@@ -273,13 +274,13 @@ BEGIN
   FOR part IN
     SELECT DISTINCT k AS key, ours->>'server' AS server, ours->'local' AS local, other->'local' AS other_local
         FROM jsonb_array_elements(names) ours, jsonb_array_elements(names) other,
-        LATERAL rdma.node_foreign_keys(CAST(ours->>'node' AS name), ARRAY[ours->>'remote']) k
+        LATERAL rdma_internal.node_foreign_keys(CAST(ours->>'node' AS name), ARRAY[ours->>'remote']) k
       WHERE ours->>'server' = other->>'server' AND ours->>'remote' <> other->>'remote'
         AND ours->>'remote' = format('%I.%I', k->'table'->>0, k->'table'->>1) AND other->>'remote' = format('%I.%I',
             k->'other_table'->>0, k->'other_table'->>1)
       ORDER BY k
   LOOP
-    PERFORM rdma.drop_foreign_keys(part.server, ARRAY[part.key]);
+    PERFORM rdma_internal.drop_foreign_keys(part.server, ARRAY[part.key]);
     between := between || (part.key || jsonb_build_object('table', part.local, 'other_table', part.other_local));
   END LOOP;
   FOR part IN SELECT CAST(CAST(n->>'tab' AS oid) AS regclass) AS tab, format('%I.%I', n->'local'->>0,
@@ -289,7 +290,7 @@ BEGIN
     RETURN NEXT;
   END LOOP;
   FOREACH key IN ARRAY between LOOP
-    EXECUTE rdma.foreign_key_statement(key);
+    EXECUTE rdma_internal.foreign_key_statement(key);
   END LOOP;
 END $function$;
 COMMENT ON FUNCTION rdma.undistribute_tables(regclass[]) IS

@@ -1,20 +1,20 @@
 /* src/sql/60_moves.sql: Nodes come and go, and rows move between them. */
 
-CREATE FUNCTION rdma.begin_copy(server name, node name, wait integer)
+CREATE FUNCTION rdma_internal.begin_copy(server name, node name, wait integer)
 RETURNS void
 AS 'MODULE_PATHNAME', 'rdma_begin_copy' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
-COMMENT ON FUNCTION rdma.begin_copy(name, name, integer) IS
-    'internal: keeps all others from writing the replicated tables of a server, here and on one of its nodes, until '
+COMMENT ON FUNCTION rdma_internal.begin_copy(name, name, integer) IS
+    'keeps all others from writing the replicated tables of a server, here and on one of its nodes, until '
     'the transaction ends';
 
-CREATE FUNCTION rdma.begin_change(server name, nodes name[], replicated boolean, wait integer)
+CREATE FUNCTION rdma_internal.begin_change(server name, nodes name[], replicated boolean, wait integer)
 RETURNS void
 AS 'MODULE_PATHNAME', 'rdma_begin_change' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
-COMMENT ON FUNCTION rdma.begin_change(name, name[], boolean, integer) IS
-    'internal: keeps all others from the tables of a server, and from the replicated or distributed ones on some of '
+COMMENT ON FUNCTION rdma_internal.begin_change(name, name[], boolean, integer) IS
+    'keeps all others from the tables of a server, and from the replicated or distributed ones on some of '
     'its nodes, until the transaction ends';
 
-CREATE FUNCTION rdma.await_change(server name, wait integer)
+CREATE FUNCTION rdma_internal.await_change(server name, wait integer)
 RETURNS void
 LANGUAGE plpgsql VOLATILE STRICT PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp
@@ -24,7 +24,7 @@ DECLARE
 BEGIN
   LOOP
     BEGIN
-      PERFORM rdma.begin_change(server, '{}', false, least(wait, 200));
+      PERFORM rdma_internal.begin_change(server, '{}', false, least(wait, 200));
       RETURN;
     EXCEPTION WHEN lock_not_available OR deadlock_detected THEN
       -- somebody needs longer: others, who came behind us, go first
@@ -35,38 +35,38 @@ BEGIN
     PERFORM pg_sleep(0.5);
   END LOOP;
 END $function$;
-COMMENT ON FUNCTION rdma.await_change(name, integer) IS
-    'internal: keeps all others from the tables of a server until the transaction ends, as soon as nobody uses them; '
+COMMENT ON FUNCTION rdma_internal.await_change(name, integer) IS
+    'keeps all others from the tables of a server until the transaction ends, as soon as nobody uses them; '
     'nobody waits for longer than 200 milliseconds at a time for that';
 
-CREATE FUNCTION rdma.change_placement(server name, nodes name[], buckets smallint[])
+CREATE FUNCTION rdma_internal.change_placement(server name, nodes name[], buckets smallint[])
 RETURNS bigint
 AS 'MODULE_PATHNAME', 'rdma_change_placement' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
-COMMENT ON FUNCTION rdma.change_placement(name, name[], smallint[]) IS
-    'internal: records the nodes of a server, and which of them has which bucket, here and on the nodes concerned; the '
+COMMENT ON FUNCTION rdma_internal.change_placement(name, name[], smallint[]) IS
+    'records the nodes of a server, and which of them has which bucket, here and on the nodes concerned; the '
     'new version of the placement';
 
 -- What moves do now. A move is noted by the function that moves; what consists of many moves notes that, too.
-CREATE FUNCTION rdma.note_job(server name, command text, buckets_left integer)
+CREATE FUNCTION rdma_internal.note_job(server name, command text, buckets_left integer)
 RETURNS void
 AS 'MODULE_PATHNAME', 'rdma_note_job' LANGUAGE C VOLATILE PARALLEL UNSAFE;
-COMMENT ON FUNCTION rdma.note_job(name, text, integer) IS
-    'internal: this session begins or goes on with a command of many moves, for rdma.stat_moves; with command NULL it '
+COMMENT ON FUNCTION rdma_internal.note_job(name, text, integer) IS
+    'this session begins or goes on with a command of many moves, for rdma.stat_moves; with command NULL it '
     'has ended';
 
-CREATE FUNCTION rdma.note_move(server name, command text, source name, target name, moved integer[])
+CREATE FUNCTION rdma_internal.note_move(server name, command text, source name, target name, moved integer[])
 RETURNS void
 AS 'MODULE_PATHNAME', 'rdma_note_move' LANGUAGE C VOLATILE PARALLEL UNSAFE;
-COMMENT ON FUNCTION rdma.note_move(name, text, name, name, integer[]) IS
-    'internal: this session begins a move, for rdma.stat_moves';
+COMMENT ON FUNCTION rdma_internal.note_move(name, text, name, name, integer[]) IS
+    'this session begins a move, for rdma.stat_moves';
 
-CREATE FUNCTION rdma.note_phase(phase text, relation text DEFAULT NULL, estimated_rows bigint DEFAULT NULL)
+CREATE FUNCTION rdma_internal.note_phase(phase text, relation text DEFAULT NULL, estimated_rows bigint DEFAULT NULL)
 RETURNS void
 AS 'MODULE_PATHNAME', 'rdma_note_phase' LANGUAGE C VOLATILE PARALLEL UNSAFE;
-COMMENT ON FUNCTION rdma.note_phase(text, text, bigint) IS
-    'internal: what the move of this session does now, for rdma.stat_moves';
+COMMENT ON FUNCTION rdma_internal.note_phase(text, text, bigint) IS
+    'what the move of this session does now, for rdma.stat_moves';
 
-CREATE FUNCTION rdma.stat_moves(
+CREATE FUNCTION rdma_internal.stat_moves(
   OUT pid integer, OUT usesysid oid, OUT server text, OUT command text, OUT phase text, OUT source text,
       OUT target text,
   OUT buckets integer, OUT first_bucket integer, OUT last_bucket integer, OUT relation text, OUT rows bigint,
@@ -80,7 +80,7 @@ CREATE VIEW rdma.stat_moves AS
   SELECT m.pid, r.rolname AS usename, m.server, m.command, m.phase, m.source, m.target, m.buckets, m.first_bucket,
       m.last_bucket, m.relation,
       m.rows, m.bytes, m.estimated_rows, m.move_started, m.moves, m.total_rows, m.total_bytes, m.buckets_left
-    FROM rdma.stat_moves() m LEFT JOIN pg_catalog.pg_roles r ON r.oid = m.usesysid;
+    FROM rdma_internal.stat_moves() m LEFT JOIN pg_catalog.pg_roles r ON r.oid = m.usesysid;
 COMMENT ON VIEW rdma.stat_moves IS 'one row per session of this database that moves rows from node to node';
 COMMENT ON COLUMN rdma.stat_moves.pid IS 'process that moves them';
 COMMENT ON COLUMN rdma.stat_moves.usename IS
@@ -109,20 +109,20 @@ COMMENT ON COLUMN rdma.stat_moves.total_bytes IS 'bytes of them, and of this mov
 COMMENT ON COLUMN rdma.stat_moves.buckets_left IS
     'buckets that were still to be moved when this move was chosen; NULL: the command is one move';
 GRANT SELECT ON rdma.stat_moves TO PUBLIC;
-COMMENT ON FUNCTION rdma.stat_moves() IS
+COMMENT ON FUNCTION rdma_internal.stat_moves() IS
     'moves of rows from node to node that run in this database; details of other roles'' moves are NULL';
 
-CREATE FUNCTION rdma.run_as_owner(tab regclass, command text)
+CREATE FUNCTION rdma_internal.run_as_owner(tab regclass, command text)
 RETURNS bigint
 AS 'MODULE_PATHNAME', 'rdma_run_as_owner' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
-COMMENT ON FUNCTION rdma.run_as_owner(regclass, text) IS
-    'internal: runs a command with the rights of the owner of a table, which the caller needs; how many rows it had to '
+COMMENT ON FUNCTION rdma_internal.run_as_owner(regclass, text) IS
+    'runs a command with the rights of the owner of a table, which the caller needs; how many rows it had to '
     'do with';
 
 -- The table of a node as a foreign table of this session's, with the columns that it has there.
 -- What the node says becomes names, and
 -- types that are known here.
-CREATE FUNCTION rdma.reach_table(node name, relation text, generated boolean, OUT tab text, OUT columns text)
+CREATE FUNCTION rdma_internal.reach_table(node name, relation text, generated boolean, OUT tab text, OUT columns text)
 LANGUAGE plpgsql VOLATILE STRICT PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp
 AS $function$
@@ -130,26 +130,26 @@ DECLARE
   there jsonb;
   definition text;
 BEGIN
-  there := rdma.ask_node(node, format($sql$
+  there := rdma_internal.ask_node(node, format($sql$
     SELECT jsonb_build_object('schema', n.nspname, 'name', c.relname,
         'columns', jsonb_agg(jsonb_build_object('name', a.attname, 'type', format_type(a.atttypid, a.atttypmod),
             'generated', a.attgenerated <> '') ORDER BY a.attnum))
       FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace JOIN pg_attribute a ON a.attrelid = c.oid
       WHERE c.oid = %L::regclass AND a.attnum > 0 AND NOT a.attisdropped AND (%L OR a.attgenerated = '')
           GROUP BY n.nspname, c.relname $sql$, relation, generated), '{}'::jsonb);
-  SELECT string_agg(format('%I %s', d->>'name', rdma.known_type(d->>'type')), ', ' ORDER BY place),
+  SELECT string_agg(format('%I %s', d->>'name', rdma_internal.known_type(d->>'type')), ', ' ORDER BY place),
       string_agg(quote_ident(d->>'name'), ', ' ORDER BY place) FILTER (WHERE NOT (d->>'generated')::boolean)
     INTO definition, columns FROM jsonb_array_elements(there->'columns') WITH ORDINALITY e(d, place);
   tab := format('pg_temp.%I', 'rdma ' || md5(node || ' ' || relation));
   EXECUTE format('CREATE FOREIGN TABLE %s (%s) SERVER %I OPTIONS (schema_name %L, table_name %L)', tab, definition,
       node, there->>'schema', there->>'name');
 END $function$;
-COMMENT ON FUNCTION rdma.reach_table(name, text, boolean) IS
-    'internal: a temporary foreign table for a table of a node, with or without columns that are generated, and its '
+COMMENT ON FUNCTION rdma_internal.reach_table(name, text, boolean) IS
+    'a temporary foreign table for a table of a node, with or without columns that are generated, and its '
     'columns that can be written';
 
 -- Rows of a table on one node that fulfil the condition, to another node.
-CREATE FUNCTION rdma.copy_rows(source name, target name, relation text, condition text)
+CREATE FUNCTION rdma_internal.copy_rows(source name, target name, relation text, condition text)
 RETURNS bigint
 LANGUAGE plpgsql VOLATILE STRICT PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp
@@ -159,8 +159,8 @@ DECLARE
   there record;
   count bigint;
 BEGIN
-  SELECT * INTO here FROM rdma.reach_table(source, relation, true);
-  SELECT * INTO there FROM rdma.reach_table(target, relation, false);
+  SELECT * INTO here FROM rdma_internal.reach_table(source, relation, true);
+  SELECT * INTO there FROM rdma_internal.reach_table(target, relation, false);
   -- what belongs to the table's owner on either node runs as he
   PERFORM rdma.run_on(n, format('SET LOCAL rdma_fdw.as_owner_of = %L', relation)) FROM unnest(ARRAY[source, target]) n;
   EXECUTE format('INSERT INTO %s (%s) SELECT %s FROM %s WHERE %s', there.tab, here.columns, here.columns, here.tab,
@@ -170,8 +170,8 @@ BEGIN
   EXECUTE format('DROP FOREIGN TABLE %s, %s', here.tab, there.tab);
   RETURN count;
 END $function$;
-COMMENT ON FUNCTION rdma.copy_rows(name, name, text, text) IS
-    'internal: copies rows of a table from one node to another, and counts them';
+COMMENT ON FUNCTION rdma_internal.copy_rows(name, name, text, text) IS
+    'copies rows of a table from one node to another, and counts them';
 
 CREATE FUNCTION rdma.add_node(server name, node name, wait integer DEFAULT 10000)
 RETURNS void
@@ -188,7 +188,7 @@ DECLARE
   key jsonb;
   created text[] := '{}';
 BEGIN
-  IF rdma.named_nodes(server) IS NULL THEN
+  IF rdma_internal.named_nodes(server) IS NULL THEN
     RAISE EXCEPTION 'server "%" has no nodes', server USING ERRCODE = 'wrong_object_type';
   END IF;
   nodes := ARRAY(SELECT n.node FROM rdma.nodes(server) n ORDER BY n.place);
@@ -196,39 +196,42 @@ BEGIN
     RAISE EXCEPTION 'server "%" is a node of server "%" already', node, server USING ERRCODE = 'duplicate_object';
   END IF;
   PERFORM set_config('rdma_fdw.commit', 'required', true);
-  PERFORM rdma.note_move(server, 'add_node', nodes[1], node, NULL);
-  PERFORM rdma.begin_copy(server, nodes[1], wait);
-  PERFORM rdma.note_phase('preparing');
+  PERFORM rdma_internal.note_move(server, 'add_node', nodes[1], node, NULL);
+  PERFORM rdma_internal.begin_copy(server, nodes[1], wait);
+  PERFORM rdma_internal.note_phase('preparing');
   PERFORM rdma.enroll_nodes(server);
   nodes := ARRAY(SELECT n.node FROM rdma.nodes(server) n ORDER BY n.place);
   FOR tab IN SELECT f.ftrelid FROM pg_foreign_table f JOIN pg_foreign_server s ON s.oid = f.ftserver
       WHERE s.srvname = server ORDER BY f.ftrelid LOOP
-    SELECT * INTO part FROM rdma.placement_conditions(tab) WHERE place = 0;
-    IF rdma.ask_node(node, format('SELECT to_regclass(%L) IS NOT NULL', part.relation), false) THEN
-      IF rdma.ask_node(node, format('SELECT EXISTS (SELECT FROM %s)', part.relation), false) THEN
+    SELECT * INTO part FROM rdma_internal.placement_conditions(tab) WHERE place = 0;
+    IF rdma_internal.ask_node(node, format('SELECT to_regclass(%L) IS NOT NULL', part.relation), false) THEN
+      IF rdma_internal.ask_node(node, format('SELECT EXISTS (SELECT FROM %s)', part.relation), false) THEN
         RAISE EXCEPTION 'table % on server "%" has rows', part.relation, node
             USING ERRCODE = 'object_not_in_prerequisite_state',
           HINT = 'Empty or drop it: rows come to the new node by rdma.rebalance.';
       END IF;
     ELSE
-      definition := rdma.ask_node(nodes[1], format('SELECT rdma.table_statements(%L) || rdma.index_statements(%L)',
+      definition := rdma_internal.ask_node(nodes[1],
+          format('SELECT rdma_internal.table_statements(%L) || rdma_internal.index_statements(%L)',
           part.relation, part.relation), NULL::text[]);
       FOR statement IN SELECT DISTINCT (parse_ident(name))[1]
-          FROM unnest(rdma.ask_node(nodes[1], format('SELECT array_agg(name) FROM rdma.table_members(%L)',
+          FROM unnest(rdma_internal.ask_node(nodes[1],
+              format('SELECT array_agg(name) FROM rdma_internal.table_members(%L)',
           part.relation), NULL::text[])) name LOOP
-        IF rdma.ask_node(node, format('SELECT to_regnamespace(%L) IS NULL', quote_ident(statement)), false) THEN
+        IF rdma_internal.ask_node(node, format('SELECT to_regnamespace(%L) IS NULL', quote_ident(statement)),
+            false) THEN
           PERFORM rdma.run_on(node, format('CREATE SCHEMA %I', statement));
         END IF;
       END LOOP;
       FOREACH statement IN ARRAY definition LOOP
-        PERFORM rdma.define_on(node, part.relation, statement, true);
+        PERFORM rdma_internal.define_on(node, part.relation, statement, true);
       END LOOP;
       created := created || part.relation;
     END IF;
     IF part.replicated THEN
-      PERFORM rdma.note_phase('copying', part.relation);
-      PERFORM rdma.copy_rows(nodes[1], node, part.relation, 'true');
-      PERFORM rdma.note_phase('preparing');
+      PERFORM rdma_internal.note_phase('copying', part.relation);
+      PERFORM rdma_internal.copy_rows(nodes[1], node, part.relation, 'true');
+      PERFORM rdma_internal.note_phase('preparing');
       PERFORM rdma.run_on(node, format('ANALYZE %s', part.relation));
     ELSIF part.condition IS NOT NULL THEN
       -- it has no bucket
@@ -237,25 +240,25 @@ BEGIN
     END IF;
   END LOOP;
   -- when all of the tables and copies are there
-  FOR key IN SELECT k FROM rdma.node_foreign_keys(nodes[1], created) k WHERE format('%I.%I', k->'table'->>0,
+  FOR key IN SELECT k FROM rdma_internal.node_foreign_keys(nodes[1], created) k WHERE format('%I.%I', k->'table'->>0,
       k->'table'->>1) = ANY (created) LOOP
-    IF (rdma.table_named(server, key->'other_table')).tab IS NULL THEN
+    IF (rdma_internal.table_named(server, key->'other_table')).tab IS NULL THEN
       RAISE EXCEPTION 'table %.% cannot be created on another node', quote_ident(key->'table'->>0),
           quote_ident(key->'table'->>1) USING ERRCODE = 'feature_not_supported',
         DETAIL = format('On its node, foreign key "%s" refers to %I.%I, which is no table of server "%s".',
             key->>'name', key->'other_table'->>0, key->'other_table'->>1, server),
         HINT = 'Create it there yourself, without rows.';
     END IF;
-    PERFORM rdma.run_on(node, rdma.foreign_key_statement(key));
+    PERFORM rdma.run_on(node, rdma_internal.foreign_key_statement(key));
   END LOOP;
   -- readers wait from here on, and no longer at a time than for a move
-  PERFORM rdma.note_phase('waiting for locks');
-  PERFORM rdma.await_change(server, wait);
-  PERFORM rdma.note_phase('recording');
-  PERFORM rdma.change_placement(server, nodes || node, rdma.buckets(server));
+  PERFORM rdma_internal.note_phase('waiting for locks');
+  PERFORM rdma_internal.await_change(server, wait);
+  PERFORM rdma_internal.note_phase('recording');
+  PERFORM rdma_internal.change_placement(server, nodes || node, rdma.buckets(server));
   EXECUTE format('ALTER SERVER %I OPTIONS (SET nodes %L)', server, (SELECT string_agg(quote_ident(n), ', ')
       FROM unnest(nodes || node) n));
-  PERFORM rdma.note_phase('committing');
+  PERFORM rdma_internal.note_phase('committing');
 END $function$;
 COMMENT ON FUNCTION rdma.add_node(name, name, integer) IS
     'a server becomes one more node of a server with nodes: its tables are created there, replicated ones with their '
@@ -294,9 +297,9 @@ BEGIN
           FROM unnest(nodes) n));
   END IF;
   PERFORM set_config('rdma_fdw.commit', 'required', true);
-  PERFORM rdma.note_move(server, 'move_buckets', source, target, moved);
-  PERFORM rdma.begin_change(server, ARRAY[source, target], false, wait);
-  PERFORM rdma.note_phase('preparing');
+  PERFORM rdma_internal.note_move(server, 'move_buckets', source, target, moved);
+  PERFORM rdma_internal.begin_change(server, ARRAY[source, target], false, wait);
+  PERFORM rdma_internal.note_phase('preparing');
   nodes := ARRAY(SELECT n.node FROM rdma.nodes(server) n ORDER BY n.place);
   buckets := rdma.buckets(server);
   share := cardinality(moved)::double precision / greatest(cardinality(array_positions(buckets,
@@ -313,11 +316,11 @@ BEGIN
   PERFORM rdma.run_on(n, 'SET LOCAL row_security = off') FROM unnest(ARRAY[source, target]) n;
   FOR part IN
     SELECT c.*, f.ftrelid::regclass AS tab FROM pg_foreign_table f JOIN pg_foreign_server s ON s.oid = f.ftserver,
-        LATERAL rdma.placement_conditions(f.ftrelid, buckets) c
+        LATERAL rdma_internal.placement_conditions(f.ftrelid, buckets) c
       WHERE s.srvname = server AND c.condition IS NOT NULL AND c.node IN (source, target) ORDER BY f.ftrelid,
           c.node = source
   LOOP
-    IF rdma.ask_node(part.node,
+    IF rdma_internal.ask_node(part.node,
         format($sql$SELECT EXISTS (SELECT FROM pg_constraint WHERE conrelid = %L::regclass AND conname = 'rdma_placement')$sql$, part.relation), false) IS NOT TRUE THEN
       RAISE EXCEPTION 'rows of table % are not known to lie where its option "distributed_by" says', part.tab
           USING ERRCODE = 'object_not_in_prerequisite_state',
@@ -328,9 +331,12 @@ BEGIN
         'rdma_placement CHECK (%s) NOT VALID', part.relation, part.condition));
     -- A row that moves is neither written nor deleted. The node names its triggers; the commands are written here.
     FOR there IN
-      SELECT format('%I.%I', m->>0, m->>1) AS name, m->2 AS triggers FROM jsonb_array_elements(rdma.ask_node(part.node, format($sql$SELECT jsonb_agg(jsonb_build_array(n.nspname, c.relname,
+      SELECT format('%I.%I', m->>0, m->>1) AS name, m->2 AS triggers FROM
+          jsonb_array_elements(rdma_internal.ask_node(part.node,
+              format($sql$SELECT jsonb_agg(jsonb_build_array(n.nspname, c.relname,
           (SELECT jsonb_agg(jsonb_build_array(tgname, tgenabled)) FROM pg_trigger WHERE tgrelid = m.oid AND NOT tgisinternal AND tgenabled <> 'D')))
-        FROM rdma.table_members(%L) m JOIN pg_class c ON c.oid = m.oid JOIN pg_namespace n ON n.oid = c.relnamespace$sql$, part.relation), '[[]]'::jsonb)) m
+        FROM rdma_internal.table_members(%L) m JOIN pg_class c ON c.oid = m.oid JOIN pg_namespace n ON n.oid =
+            c.relnamespace$sql$, part.relation), '[[]]'::jsonb)) m
     LOOP
       undo := undo || ARRAY(SELECT jsonb_build_array(part.node, format('ALTER TABLE ONLY %s %s TRIGGER %I', there.name,
         CASE t->>1 WHEN 'A' THEN 'ENABLE ALWAYS' WHEN 'R' THEN 'ENABLE REPLICA' ELSE 'ENABLE' END, t->>0))
@@ -345,7 +351,7 @@ BEGIN
   IF relations IS NOT NULL THEN
     SELECT array_agg(r.relation ORDER BY a.depth, r.number), array_agg(r.condition ORDER BY a.depth, r.number)
         INTO relations, keys
-      FROM unnest(relations, keys, rdma.ask_node(source, format($sql$
+      FROM unnest(relations, keys, rdma_internal.ask_node(source, format($sql$
         WITH RECURSIVE r(relation, number, depth) AS (
           SELECT t::regclass::oid, number, 0 FROM unnest(%L::text[]) WITH ORDINALITY u(t, number)
           UNION SELECT c.conrelid, o.number, r.depth + 1 FROM r JOIN pg_constraint c ON c.confrelid = r.relation
@@ -354,27 +360,27 @@ BEGIN
         SELECT array_agg(depth ORDER BY number) FROM (SELECT number, max(depth) AS depth FROM r GROUP BY number) d$sql$, relations, relations), NULL::integer[]))
         WITH ORDINALITY r(relation, condition, depth, number), LATERAL (SELECT r.depth) a WHERE r.relation IS NOT NULL;
     -- what refers to a row that goes must go with it, or ON DELETE would take rows that stay
-    members := rdma.ask_node(source, format('SELECT array_agg(m.name) FROM unnest(%L::regclass[]) t, '
-        'rdma.table_members(t) m', relations), NULL::text[]);
-    FOR key IN SELECT k FROM rdma.node_foreign_keys(source, members) k WHERE k->>'on_delete' IN ('c', 'n', 'd')
+    members := rdma_internal.ask_node(source, format('SELECT array_agg(m.name) FROM unnest(%L::regclass[]) t, '
+        'rdma_internal.table_members(t) m', relations), NULL::text[]);
+    FOR key IN SELECT k FROM rdma_internal.node_foreign_keys(source, members) k WHERE k->>'on_delete' IN ('c', 'n', 'd')
         AND format('%I.%I', k->'other_table'->>0, k->'other_table'->>1) = ANY (members) LOOP
-      IF rdma.foreign_key_problem(server, key, false) IS NOT NULL THEN
+      IF rdma_internal.foreign_key_problem(server, key, false) IS NOT NULL THEN
         RAISE EXCEPTION 'rows of table %.% cannot be moved', quote_ident(key->'other_table'->>0),
             quote_ident(key->'other_table'->>1) USING ERRCODE = 'object_not_in_prerequisite_state',
           DETAIL = format('On node "%s", foreign key "%s" of %I.%I would change rows that stay there. %s', source,
-              key->>'name', key->'table'->>0, key->'table'->>1, rdma.foreign_key_problem(server, key, false)),
+              key->>'name', key->'table'->>0, key->'table'->>1, rdma_internal.foreign_key_problem(server, key, false)),
           HINT = 'Drop it on the nodes, or let it have no ON DELETE action.';
       END IF;
     END LOOP;
     -- one that is not valid says nothing of rows that are there, and so of rows that move
-    invalid := ARRAY(SELECT k FROM rdma.node_foreign_keys(target, relations) k WHERE NOT (k->>'valid')::boolean
+    invalid := ARRAY(SELECT k FROM rdma_internal.node_foreign_keys(target, relations) k WHERE NOT (k->>'valid')::boolean
         AND (k->>'enforced')::boolean IS NOT FALSE);
     FOREACH key IN ARRAY invalid LOOP
       PERFORM rdma.run_on(target, format('ALTER TABLE %I.%I DROP CONSTRAINT %I', key->'table'->>0, key->'table'->>1,
           key->>'name'));
     END LOOP;
   END IF;
-  PERFORM rdma.note_phase('preparing', NULL, (share * rdma.ask_node(source,
+  PERFORM rdma_internal.note_phase('preparing', NULL, (share * rdma_internal.ask_node(source,
     format('SELECT sum(reltuples)::bigint FROM pg_class WHERE oid = ANY (%L::regclass[]) HAVING min(reltuples) >= 0',
         relations), NULL::bigint))::bigint);
   -- foreign keys that form a circle hold when all is done, if they are deferrable. What another
@@ -382,7 +388,7 @@ BEGIN
   -- lets no trigger wait for, and other constraints have code of the owner run.
   FOR part IN
     SELECT n.node, string_agg(format('%I.%I', k->>0, k->>1), ', ') AS names FROM unnest(ARRAY[source, target]) n(node),
-        LATERAL jsonb_array_elements(rdma.ask_node(n.node, format($sql$
+        LATERAL jsonb_array_elements(rdma_internal.ask_node(n.node, format($sql$
         SELECT jsonb_agg(DISTINCT jsonb_build_array(n.nspname, c.conname)) FROM pg_constraint c
             JOIN pg_namespace n ON n.oid = c.connamespace JOIN pg_class r ON r.oid = c.conrelid
           WHERE c.contype = 'f' AND c.condeferrable AND c.conrelid = ANY (%L::regclass[])
@@ -394,13 +400,13 @@ BEGIN
     PERFORM rdma.run_on(part.node, format('SET CONSTRAINTS %s DEFERRED', part.names));
   END LOOP;
   FOR i IN 1 .. coalesce(cardinality(relations), 0) LOOP
-    PERFORM rdma.note_phase('copying', relations[i]);
-    counts[i] := rdma.copy_rows(source, target, relations[i], keys[i]);
+    PERFORM rdma_internal.note_phase('copying', relations[i]);
+    counts[i] := rdma_internal.copy_rows(source, target, relations[i], keys[i]);
     total := total + counts[i];
   END LOOP;
   FOR i IN REVERSE coalesce(cardinality(relations), 0) .. 1 LOOP
-    PERFORM rdma.note_phase('deleting', relations[i]);
-    count := rdma.ask_node(source, format('SELECT rdma.run_as_owner(%L, %L)', relations[i],
+    PERFORM rdma_internal.note_phase('deleting', relations[i]);
+    count := rdma_internal.ask_node(source, format('SELECT rdma_internal.run_as_owner(%L, %L)', relations[i],
         format('DELETE FROM %s WHERE %s', relations[i], keys[i])), NULL::bigint);
     IF count IS DISTINCT FROM counts[i] THEN
       RAISE EXCEPTION 'moved % rows of table % and removed % rows', counts[i], relations[i], count
@@ -408,20 +414,20 @@ BEGIN
     END IF;
   END LOOP;
   PERFORM rdma.run_on(n, 'SET CONSTRAINTS ALL IMMEDIATE') FROM unnest(ARRAY[source, target]) n;
-  PERFORM rdma.note_phase('recording');
+  PERFORM rdma_internal.note_phase('recording');
   FOREACH key IN ARRAY invalid LOOP
-    PERFORM rdma.run_on(target, rdma.foreign_key_statement(key));
+    PERFORM rdma.run_on(target, rdma_internal.foreign_key_statement(key));
   END LOOP;
   PERFORM rdma.run_on(CAST(u.step->>0 AS name), u.step->>1) FROM unnest(undo) WITH ORDINALITY u(step, number)
       ORDER BY u.number;
-  PERFORM rdma.change_placement(server, nodes, buckets);
-  PERFORM rdma.note_phase('committing');
+  PERFORM rdma_internal.change_placement(server, nodes, buckets);
+  PERFORM rdma_internal.note_phase('committing');
   RETURN total;
 END $function$;
 COMMENT ON FUNCTION rdma.move_buckets(name, name, name, integer[], integer) IS
     'moves the rows of buckets of all distributed tables of a server from one of its nodes to another; how many';
 
-CREATE FUNCTION rdma.next_move(server name, drained name, most integer, OUT source name, OUT target name,
+CREATE FUNCTION rdma_internal.next_move(server name, drained name, most integer, OUT source name, OUT target name,
     OUT moved integer[], OUT buckets_left integer)
 LANGUAGE plpgsql STABLE PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp
@@ -432,7 +438,7 @@ DECLARE
   total integer;
   nodes integer;
 BEGIN
-  IF rdma.named_nodes(server) IS NULL THEN
+  IF rdma_internal.named_nodes(server) IS NULL THEN
     RAISE EXCEPTION 'server "%" has no nodes', server USING ERRCODE = 'wrong_object_type';
   END IF;
   IF drained IS NOT NULL AND NOT EXISTS (SELECT FROM rdma.nodes(server) n WHERE n.node = drained) THEN
@@ -467,11 +473,11 @@ BEGIN
     FROM (SELECT count(b.b) FROM rdma.nodes(server) n LEFT JOIN unnest(rdma.buckets(server)) b ON b.b = n.place
         GROUP BY n.place) c;
 END $function$;
-COMMENT ON FUNCTION rdma.next_move(name, name, integer) IS
-    'internal: which buckets to move next, and from where to where, until all nodes have as many, or the drained one '
+COMMENT ON FUNCTION rdma_internal.next_move(name, name, integer) IS
+    'which buckets to move next, and from where to where, until all nodes have as many, or the drained one '
     'has none; NULL: that is so';
 
-CREATE FUNCTION rdma.move_size(server name, source name, most integer, took interval, goal integer)
+CREATE FUNCTION rdma_internal.move_size(server name, source name, most integer, took interval, goal integer)
 RETURNS integer
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp
@@ -481,10 +487,10 @@ DECLARE
 BEGIN
   IF most IS NULL THEN
     -- the first one: as if 10 MB moved in a second
-    SELECT rdma.ask_node(source, format('SELECT sum(pg_table_size(m.oid)) FROM unnest(%L::regclass[]) t, '
-        'rdma.table_members(t) m', array_agg(c.relation)), NULL::numeric) INTO bytes
+    SELECT rdma_internal.ask_node(source, format('SELECT sum(pg_table_size(m.oid)) FROM unnest(%L::regclass[]) t, '
+        'rdma_internal.table_members(t) m', array_agg(c.relation)), NULL::numeric) INTO bytes
       FROM pg_foreign_table f JOIN pg_foreign_server s ON s.oid = f.ftserver,
-          LATERAL rdma.placement_conditions(f.ftrelid) c
+          LATERAL rdma_internal.placement_conditions(f.ftrelid) c
       WHERE s.srvname = server AND c.condition IS NOT NULL AND c.node = source;
     RETURN greatest(1, least(1000, floor(goal * 10000.0 * (SELECT count(*) FROM unnest(rdma.buckets(server)) b
         JOIN rdma.nodes(server) n ON n.place = b WHERE n.node = source)
@@ -492,12 +498,12 @@ BEGIN
   END IF;
   RETURN greatest(1, least(2 * most, 1000, floor(most * goal / greatest(1000 * extract(epoch FROM took), 1))));
 END $function$;
-COMMENT ON FUNCTION rdma.move_size(name, name, integer, interval, integer) IS
-    'internal: how many buckets to move at once, after so many took so long, to take `goal` milliseconds';
+COMMENT ON FUNCTION rdma_internal.move_size(name, name, integer, interval, integer) IS
+    'how many buckets to move at once, after so many took so long, to take `goal` milliseconds';
 
 -- Each move is a transaction. These have no search_path of their own, since they commit, and name
 -- all that they use with its schema.
-CREATE PROCEDURE rdma.move_all(server name, drained name, goal integer, wait integer, rest integer)
+CREATE PROCEDURE rdma_internal.move_all(server name, drained name, goal integer, wait integer, rest integer)
 LANGUAGE plpgsql
 AS $procedure$
 DECLARE
@@ -506,16 +512,17 @@ DECLARE
   started timestamptz;
   took interval;
 BEGIN
-  PERFORM rdma.note_job(server, CASE WHEN drained IS NULL THEN 'rebalance' ELSE 'drain_node' END, NULL);
-  SELECT * INTO step FROM rdma.next_move(server, drained, 1);
+  PERFORM rdma_internal.note_job(server, CASE WHEN drained IS NULL THEN 'rebalance' ELSE 'drain_node' END, NULL);
+  SELECT * INTO step FROM rdma_internal.next_move(server, drained, 1);
   IF step.source IS NOT NULL THEN
-    most := rdma.move_size(server, step.source, NULL, NULL, goal);
+    most := rdma_internal.move_size(server, step.source, NULL, NULL, goal);
   END IF;
   COMMIT;
   LOOP
-    SELECT * INTO step FROM rdma.next_move(server, drained, most);
+    SELECT * INTO step FROM rdma_internal.next_move(server, drained, most);
     EXIT WHEN step.source IS NULL;
-    PERFORM rdma.note_job(server, CASE WHEN drained IS NULL THEN 'rebalance' ELSE 'drain_node' END, step.buckets_left);
+    PERFORM rdma_internal.note_job(server, CASE WHEN drained IS NULL THEN 'rebalance' ELSE 'drain_node' END,
+        step.buckets_left);
     took := NULL;
     BEGIN
       started := pg_catalog.clock_timestamp();
@@ -527,25 +534,25 @@ BEGIN
     END;
     COMMIT;
     IF took IS NULL THEN
-      PERFORM rdma.note_phase('giving way');
+      PERFORM rdma_internal.note_phase('giving way');
       PERFORM pg_catalog.pg_sleep(1);
     ELSE
-      PERFORM rdma.note_phase('resting');
-      most := rdma.move_size(server, step.source, pg_catalog.cardinality(step.moved), took, goal);
+      PERFORM rdma_internal.note_phase('resting');
+      most := rdma_internal.move_size(server, step.source, pg_catalog.cardinality(step.moved), took, goal);
       PERFORM pg_catalog.pg_sleep_for(pg_catalog.make_interval(secs => pg_catalog.float8div(rest, 1000)));
     END IF;
   END LOOP;
-  PERFORM rdma.note_job(server, NULL, NULL);
+  PERFORM rdma_internal.note_job(server, NULL, NULL);
 END $procedure$;
-COMMENT ON PROCEDURE rdma.move_all(name, name, integer, integer, integer) IS
-    'internal: moves buckets until nothing is left to move';
+COMMENT ON PROCEDURE rdma_internal.move_all(name, name, integer, integer, integer) IS
+    'moves buckets until nothing is left to move';
 
 CREATE PROCEDURE rdma.rebalance(server name, goal integer DEFAULT 300, wait integer DEFAULT 200,
     rest integer DEFAULT 100)
 LANGUAGE plpgsql
 AS $procedure$
 BEGIN
-  CALL rdma.move_all(server, NULL, goal, wait, rest);
+  CALL rdma_internal.move_all(server, NULL, goal, wait, rest);
 END $procedure$;
 COMMENT ON PROCEDURE rdma.rebalance(name, integer, integer, integer) IS
     'moves rows until each node of a server has as many buckets as the others';
@@ -555,7 +562,7 @@ CREATE PROCEDURE rdma.drain_node(server name, node name, goal integer DEFAULT 30
 LANGUAGE plpgsql
 AS $procedure$
 BEGIN
-  CALL rdma.move_all(server, node, goal, wait, rest);
+  CALL rdma_internal.move_all(server, node, goal, wait, rest);
 END $procedure$;
 COMMENT ON PROCEDURE rdma.drain_node(name, name, integer, integer, integer) IS
     'moves the rows of all distributed tables from a node to the others';
@@ -573,15 +580,15 @@ DECLARE
   tab regclass;
   part record;
 BEGIN
-  IF removed IS NULL OR rdma.named_nodes(server) IS NULL THEN
+  IF removed IS NULL OR rdma_internal.named_nodes(server) IS NULL THEN
     RAISE EXCEPTION 'server "%" is no node of server "%"', node, server USING ERRCODE = 'undefined_object',
         HINT = 'rdma.nodes() lists them.';
   END IF;
   PERFORM set_config('rdma_fdw.commit', 'required', true);
-  PERFORM rdma.note_move(server, 'remove_node', node, NULL, NULL);
-  PERFORM rdma.await_change(server, wait);
-  PERFORM rdma.begin_change(server, CASE WHEN lost THEN '{}' ELSE ARRAY[node] END, false, wait);
-  PERFORM rdma.note_phase('recording');
+  PERFORM rdma_internal.note_move(server, 'remove_node', node, NULL, NULL);
+  PERFORM rdma_internal.await_change(server, wait);
+  PERFORM rdma_internal.begin_change(server, CASE WHEN lost THEN '{}' ELSE ARRAY[node] END, false, wait);
+  PERFORM rdma_internal.note_phase('recording');
   nodes := ARRAY(SELECT n.node FROM rdma.nodes(server) n ORDER BY n.place);
   removed := array_position(nodes, node) - 1;
   buckets := rdma.buckets(server);
@@ -597,8 +604,9 @@ BEGIN
   END IF;
   FOR tab IN SELECT f.ftrelid FROM pg_foreign_table f JOIN pg_foreign_server s ON s.oid = f.ftserver
       WHERE s.srvname = server ORDER BY f.ftrelid LOOP
-    SELECT * INTO part FROM rdma.placement_conditions(tab) WHERE place = removed;
-    IF NOT lost AND NOT part.replicated AND rdma.ask_node(node, format('SELECT EXISTS (SELECT FROM %s)', part.relation),
+    SELECT * INTO part FROM rdma_internal.placement_conditions(tab) WHERE place = removed;
+    IF NOT lost AND NOT part.replicated AND rdma_internal.ask_node(node, format('SELECT EXISTS (SELECT FROM %s)',
+        part.relation),
         false) IS NOT FALSE THEN
       RAISE EXCEPTION 'node "%" of server "%" cannot be removed', node, server USING ERRCODE = 'object_in_use',
         DETAIL = format('It has rows of table %s.', tab), HINT = 'Rows that lie where no option "distributed_by" says '
@@ -606,16 +614,17 @@ BEGIN
     END IF;
   END LOOP;
   -- the nodes behind it get the numbers before theirs
-  PERFORM rdma.change_placement(server, array_remove(nodes, node),
+  PERFORM rdma_internal.change_placement(server, array_remove(nodes, node),
     ARRAY(SELECT u.b - (u.b > removed)::integer FROM unnest(buckets) WITH ORDINALITY u(b, number)
         ORDER BY u.number)::smallint[]);
   IF NOT lost THEN
-    PERFORM rdma.ask_node(node, format('SELECT rdma.join_set(%L, -1, 0, true)', (SELECT p.set_id FROM rdma.placement p
+    PERFORM rdma_internal.ask_node(node, format('SELECT rdma_internal.join_set(%L, -1, 0, true)',
+        (SELECT p.set_id FROM rdma.placement p
         WHERE p.server = remove_node.server)), NULL::text);
   END IF;
   EXECUTE format('ALTER SERVER %I OPTIONS (SET nodes %L)', server, (SELECT string_agg(quote_ident(n), ', ')
       FROM unnest(array_remove(nodes, node)) n));
-  PERFORM rdma.note_phase('committing');
+  PERFORM rdma_internal.note_phase('committing');
 END $function$;
 COMMENT ON FUNCTION rdma.remove_node(name, name, integer, boolean) IS
     'a node without rows is no node of a server with nodes any more; its tables stay there';

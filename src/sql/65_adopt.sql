@@ -8,7 +8,7 @@ COMMENT ON FUNCTION rdma.import_statistics(regclass) IS
     'copies the remote table''s statistics into the catalog here, as ANALYZE with the option '
     'analyze_sampling ''import'' does; gives the number of columns';
 
-CREATE FUNCTION rdma.known_options(options text[], catalog oid, OUT known text[], OUT unknown text[])
+CREATE FUNCTION rdma_internal.known_options(options text[], catalog oid, OUT known text[], OUT unknown text[])
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp
 AS $function$
@@ -17,17 +17,17 @@ DECLARE
 BEGIN
   FOREACH option IN ARRAY coalesce(options, '{}') LOOP
     BEGIN
-      PERFORM rdma.rdma_fdw_validator(ARRAY[option], catalog);
+      PERFORM rdma_internal.rdma_fdw_validator(ARRAY[option], catalog);
       known := array_append(known, option);
     EXCEPTION WHEN fdw_invalid_option_name OR invalid_parameter_value THEN
       unknown := array_append(unknown, split_part(option, '=', 1));
     END;
   END LOOP;
 END $function$;
-COMMENT ON FUNCTION rdma.known_options(text[], oid) IS
-    'internal: which of another wrapper''s options rdma_fdw has, too';
+COMMENT ON FUNCTION rdma_internal.known_options(text[], oid) IS
+    'which of another wrapper''s options rdma_fdw has, too';
 
-CREATE FUNCTION rdma.option_list(options text[])
+CREATE FUNCTION rdma_internal.option_list(options text[])
 RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 SET search_path = pg_catalog, pg_temp
@@ -36,11 +36,11 @@ AS $function$
       || ')', '')
     FROM pg_catalog.pg_options_to_table(options)
 $function$;
-COMMENT ON FUNCTION rdma.option_list(text[]) IS 'internal: options as CREATE statements want them';
+COMMENT ON FUNCTION rdma_internal.option_list(text[]) IS 'options as CREATE statements want them';
 
 -- From postgres_fdw, with owners, privileges and statistics targets. Everything is made with the
 -- caller's rights, by the statements he could type himself.
-CREATE FUNCTION rdma.grant_statement(privileges text, object text, grantee oid, grantable boolean)
+CREATE FUNCTION rdma_internal.grant_statement(privileges text, object text, grantee oid, grantable boolean)
 RETURNS text
 LANGUAGE sql STABLE PARALLEL SAFE
 SET search_path = pg_catalog, pg_temp
@@ -49,8 +49,8 @@ AS $function$
       ELSE quote_ident(pg_get_userbyid(grantee)) END,
     CASE WHEN grantable THEN ' WITH GRANT OPTION' ELSE '' END)
 $function$;
-COMMENT ON FUNCTION rdma.grant_statement(text, text, oid, boolean) IS
-    'internal: the statement that gives a role privileges';
+COMMENT ON FUNCTION rdma_internal.grant_statement(text, text, oid, boolean) IS
+    'the statement that gives a role privileges';
 
 CREATE FUNCTION rdma.adopt_server(server name, into_schema name, new_server name DEFAULT NULL,
   OUT kind text, OUT name text, OUT remark text)
@@ -82,11 +82,12 @@ BEGIN
   END IF;
   new_server := coalesce(new_server, old.srvname || '_rdma');
 
-  SELECT * INTO known, unknown FROM rdma.known_options(old.srvoptions, 'pg_foreign_server'::regclass);
+  SELECT * INTO known, unknown FROM rdma_internal.known_options(old.srvoptions, 'pg_foreign_server'::regclass);
   EXECUTE format('CREATE SERVER %I%s%s FOREIGN DATA WRAPPER rdma_fdw%s', new_server, ' TYPE '
       || quote_literal(old.srvtype),
-    ' VERSION ' || quote_literal(old.srvversion), rdma.option_list(known));
-  FOR statement IN SELECT rdma.grant_statement(g.privilege_type, format('FOREIGN SERVER %I', new_server), g.grantee,
+    ' VERSION ' || quote_literal(old.srvversion), rdma_internal.option_list(known));
+  FOR statement IN SELECT rdma_internal.grant_statement(g.privilege_type, format('FOREIGN SERVER %I', new_server),
+      g.grantee,
       g.is_grantable)
     FROM aclexplode(old.srvacl) g WHERE g.grantee <> old.srvowner LOOP
     EXECUTE statement;
@@ -95,10 +96,10 @@ BEGIN
   RETURN NEXT;
 
   FOR mapping IN SELECT umuser, usename, umoptions FROM pg_user_mappings WHERE srvid = old.oid ORDER BY umuser LOOP
-    SELECT * INTO known, unknown FROM rdma.known_options(mapping.umoptions, 'pg_user_mapping'::regclass);
+    SELECT * INTO known, unknown FROM rdma_internal.known_options(mapping.umoptions, 'pg_user_mapping'::regclass);
     EXECUTE format('CREATE USER MAPPING FOR %s SERVER %I%s',
       CASE WHEN mapping.umuser = 0 THEN 'PUBLIC' ELSE quote_ident(mapping.usename) END, new_server,
-          rdma.option_list(known));
+          rdma_internal.option_list(known));
     kind := 'user mapping'; name := mapping.usename; remark := 'options left out: ' || array_to_string(unknown, ', ');
     IF mapping.umoptions IS NULL AND NOT (SELECT rolsuper FROM pg_roles WHERE rolname = current_user) THEN
       remark := 'its options, if any, are hidden from you';
@@ -127,10 +128,10 @@ BEGIN
           LEFT JOIN pg_collation co ON co.oid = a.attcollation LEFT JOIN pg_namespace cn ON cn.oid = co.collnamespace
         WHERE a.attrelid = tab.oid AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum
     LOOP
-      SELECT * INTO known, unknown FROM rdma.known_options(part.attfdwoptions, 'pg_attribute'::regclass);
+      SELECT * INTO known, unknown FROM rdma_internal.known_options(part.attfdwoptions, 'pg_attribute'::regclass);
       columns := columns || CASE WHEN columns = '' THEN '' ELSE ', ' END || format('%I %s%s%s%s%s', part.attname,
           part.type,
-        rdma.option_list(known), ' COLLATE ' || part.collation,
+        rdma_internal.option_list(known), ' COLLATE ' || part.collation,
         CASE WHEN part.expr IS NULL THEN '' WHEN part.attgenerated = '' THEN ' DEFAULT ' || part.expr
           ELSE ' GENERATED ALWAYS AS (' || part.expr || CASE part.attgenerated WHEN 's' THEN ') STORED'
               ELSE ') VIRTUAL' END END,
@@ -146,9 +147,9 @@ BEGIN
     IF NOT EXISTS (SELECT FROM pg_options_to_table(tab.ftoptions) WHERE option_name = 'schema_name') THEN
       tab.ftoptions := array_append(tab.ftoptions, 'schema_name=' || tab.nspname);
     END IF;
-    SELECT * INTO known, unknown FROM rdma.known_options(tab.ftoptions, 'pg_foreign_table'::regclass);
+    SELECT * INTO known, unknown FROM rdma_internal.known_options(tab.ftoptions, 'pg_foreign_table'::regclass);
     EXECUTE format('CREATE FOREIGN TABLE %I.%I (%s) SERVER %I%s', into_schema, tab.relname, columns, new_server,
-        rdma.option_list(known));
+        rdma_internal.option_list(known));
     IF tab.comment IS NOT NULL THEN
       EXECUTE format('COMMENT ON FOREIGN TABLE %I.%I IS %L', into_schema, tab.relname, tab.comment);
     END IF;
@@ -161,9 +162,9 @@ BEGIN
               FROM pg_options_to_table(a.attoptions)
             WHERE option_name IN ('n_distinct', 'n_distinct_inherited')) || ')')) o(setting)
         WHERE a.attrelid = tab.oid AND a.attnum > 0 AND NOT a.attisdropped AND o.setting IS NOT NULL
-      UNION ALL SELECT rdma.grant_statement(g.privilege_type, name, g.grantee, g.is_grantable)
+      UNION ALL SELECT rdma_internal.grant_statement(g.privilege_type, name, g.grantee, g.is_grantable)
           FROM aclexplode(tab.relacl) g WHERE g.grantee <> tab.relowner
-      UNION ALL SELECT rdma.grant_statement(g.privilege_type || format(' (%I)', a.attname), name, g.grantee,
+      UNION ALL SELECT rdma_internal.grant_statement(g.privilege_type || format(' (%I)', a.attname), name, g.grantee,
           g.is_grantable)
         FROM pg_attribute a, LATERAL aclexplode(a.attacl) g WHERE a.attrelid = tab.oid AND NOT a.attisdropped
     LOOP
@@ -192,7 +193,7 @@ COMMENT ON FUNCTION rdma.adopt_server(name, name, name) IS
     'one; tells what it left out. The name of the new server is that of the old one and _rdma by default';
 
 -- Statistics. ANALYZE of a database, vacuumdb and autovacuum leave foreign tables out.
-CREATE FUNCTION rdma.analyzable_tables(server name)
+CREATE FUNCTION rdma_internal.analyzable_tables(server name)
 RETURNS SETOF regclass
 LANGUAGE plpgsql STABLE PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp
@@ -213,8 +214,8 @@ BEGIN
         ELSE pg_has_role(c.relowner, 'USAGE') END
     ORDER BY r.relation::text;
 END $function$;
-COMMENT ON FUNCTION rdma.analyzable_tables(name) IS
-    'internal: the foreign tables of a server, or of all, and partitioned ones that consist of some, which the caller '
+COMMENT ON FUNCTION rdma_internal.analyzable_tables(name) IS
+    'the foreign tables of a server, or of all, and partitioned ones that consist of some, which the caller '
     'may analyze';
 
 -- Each table is a transaction. It has no search_path of its own, since it commits, and names all
@@ -227,7 +228,7 @@ DECLARE
   tables integer := 0;
   failed integer := 0;
 BEGIN
-  FOR tab IN SELECT t FROM rdma.analyzable_tables(server) t LOOP
+  FOR tab IN SELECT t FROM rdma_internal.analyzable_tables(server) t LOOP
     tables := pg_catalog.int4pl(tables, 1);
     BEGIN
       EXECUTE pg_catalog.format('ANALYZE %s', tab);

@@ -1,7 +1,7 @@
 /* src/sql/75_monitoring.sql: Views of what the engine and the extension do, checks and benchmarks. */
 
 -- What the engine does. The functions read counters in shared memory; the views give names to what they return.
-CREATE FUNCTION rdma.stat_engine(
+CREATE FUNCTION rdma_internal.stat_engine(
   OUT pid integer, OUT started timestamptz, OUT port integer, OUT starts integer, OUT node text,
   OUT provider text, OUT device text, OUT device_problem text, OUT lanes integer,
   OUT buffer_memory bigint, OUT buffer_used bigint, OUT segments integer, OUT segments_lent integer,
@@ -16,7 +16,7 @@ CREATE FUNCTION rdma.stat_engine(
 RETURNS SETOF record
 AS 'MODULE_PATHNAME', 'rdma_stat_engine' LANGUAGE C VOLATILE STRICT PARALLEL SAFE;
 
-CREATE VIEW rdma.stat_engine AS SELECT * FROM rdma.stat_engine();
+CREATE VIEW rdma.stat_engine AS SELECT * FROM rdma_internal.stat_engine();
 COMMENT ON VIEW rdma.stat_engine IS
     'this node''s engine: process, port, device, buffer memory, handshakes; pid is NULL while it does not run';
 COMMENT ON COLUMN rdma.stat_engine.segments_held IS
@@ -44,9 +44,9 @@ COMMENT ON COLUMN rdma.stat_engine.copy_us_per_mb IS
 COMMENT ON COLUMN rdma.stat_engine.register_us IS
     'what it costs to register and deregister memory, in microseconds, whatever its size';
 COMMENT ON COLUMN rdma.stat_engine.register_us_per_mb IS 'and for each MB of it';
-COMMENT ON FUNCTION rdma.stat_engine() IS 'state and counters of this node''s engine';
+COMMENT ON FUNCTION rdma_internal.stat_engine() IS 'state and counters of this node''s engine';
 
-CREATE FUNCTION rdma.stat_lanes(
+CREATE FUNCTION rdma_internal.stat_lanes(
   OUT lane integer, OUT asleep boolean, OUT requests bigint, OUT work_requests bigint, OUT merged bigint,
       OUT merged_while_throttled bigint,
   OUT chained bigint, OUT doorbells bigint, OUT signaled bigint, OUT turns bigint, OUT throttled bigint,
@@ -65,7 +65,7 @@ AS 'MODULE_PATHNAME', 'rdma_stat_lanes' LANGUAGE C VOLATILE STRICT PARALLEL SAFE
 
 CREATE VIEW rdma.stat_lanes AS
   SELECT *, round((busy_ms * 1000 / nullif(completions, 0))::numeric, 2) AS cpu_us_per_completion
-      FROM rdma.stat_lanes();
+      FROM rdma_internal.stat_lanes();
 COMMENT ON VIEW rdma.stat_lanes IS 'the engine''s lanes: one row per thread that moves data';
 COMMENT ON COLUMN rdma.stat_lanes.requests IS 'buffers and messages that were to be sent';
 COMMENT ON COLUMN rdma.stat_lanes.work_requests IS 'work requests that carried them';
@@ -118,16 +118,16 @@ COMMENT ON COLUMN rdma.stat_lanes.grants IS
 COMMENT ON COLUMN rdma.stat_lanes.candidate_rates IS
     'bytes per second that the last decision measured with no limit, 4, 6, 8, 10, 12; NULL: not tried, because the '
     'load does not reach it';
-COMMENT ON FUNCTION rdma.stat_lanes() IS 'counters of the engine''s threads that move data';
+COMMENT ON FUNCTION rdma_internal.stat_lanes() IS 'counters of the engine''s threads that move data';
 
-CREATE FUNCTION rdma.qps(
+CREATE FUNCTION rdma_internal.qps(
   OUT lane integer, OUT peer integer, OUT host text, OUT qp bigint, OUT thread_domain integer,
   OUT outstanding integer, OUT outstanding_max integer, OUT c_max integer, OUT credit_waits bigint,
   OUT work_requests bigint, OUT bytes_sent bigint)
 RETURNS SETOF record
 AS 'MODULE_PATHNAME', 'rdma_qps' LANGUAGE C VOLATILE STRICT PARALLEL SAFE ROWS 8;
 
-CREATE VIEW rdma.qps AS SELECT * FROM rdma.qps();
+CREATE VIEW rdma.qps AS SELECT * FROM rdma_internal.qps();
 COMMENT ON VIEW rdma.qps IS 'one row per queue pair: each lane has one to each peer';
 COMMENT ON COLUMN rdma.qps.lane IS 'thread that owns it, as in rdma.stat_lanes';
 COMMENT ON COLUMN rdma.qps.peer IS 'as in rdma.stat_peers';
@@ -143,9 +143,9 @@ COMMENT ON COLUMN rdma.qps.c_max IS 'most that may be, as in rdma.stat_lanes; NU
 COMMENT ON COLUMN rdma.qps.credit_waits IS 'times that a stream had to wait because so many were';
 COMMENT ON COLUMN rdma.qps.work_requests IS 'work requests posted since it was connected';
 COMMENT ON COLUMN rdma.qps.bytes_sent IS 'bytes of payload in them';
-COMMENT ON FUNCTION rdma.qps() IS 'queue pairs of this node''s engine';
+COMMENT ON FUNCTION rdma_internal.qps() IS 'queue pairs of this node''s engine';
 
-CREATE FUNCTION rdma.stat_flows(
+CREATE FUNCTION rdma_internal.stat_flows(
   OUT flow integer, OUT pid integer, OUT datid oid, OUT usesysid oid, OUT role text, OUT state text, OUT peer integer,
       OUT host text,
   OUT transport text, OUT lane integer, OUT weight integer, OUT started timestamptz, OUT rows bigint, OUT bytes bigint,
@@ -166,7 +166,7 @@ CREATE VIEW rdma.stat_flows AS
     f.work_requests, f.merged, f.chained, f.credit_stalls, f.credits_sent, f.probes, f.lane, f.weight, f.peer,
     f.pool_buffers, f.claims, f.claims_lost, f.region_copies, f.region_gathers, f.region_strided, f.region_boxes,
         f.useful_bytes, f.gap_bytes, f.uncopied_bytes
-  FROM rdma.stat_flows() f
+  FROM rdma_internal.stat_flows() f
     LEFT JOIN pg_catalog.pg_database d ON d.oid = f.datid
     LEFT JOIN pg_catalog.pg_roles r ON r.oid = f.usesysid;
 COMMENT ON COLUMN rdma.stat_flows.pool_buffers IS
@@ -189,10 +189,10 @@ COMMENT ON COLUMN rdma.stat_flows.uncopied_bytes IS
 COMMENT ON VIEW rdma.stat_flows IS
     'one row per running stream: progress against the planner''s estimate, waits, and how the bytes left; '
     'buffer_states has a letter per buffer: - free, f being filled, r ready, i in flight, p arrived, u being read';
-COMMENT ON FUNCTION rdma.stat_flows() IS
+COMMENT ON FUNCTION rdma_internal.stat_flows() IS
     'streams of this node, incoming and outgoing; details of other roles'' streams are NULL';
 
-CREATE FUNCTION rdma.devices(
+CREATE FUNCTION rdma_internal.devices(
   OUT provider text, OUT device text, OUT port integer, OUT state text, OUT link_layer text, OUT rate text,
       OUT netdev text,
   OUT mtu integer, OUT gid text, OUT gid_type text, OUT in_use boolean,
@@ -200,7 +200,7 @@ CREATE FUNCTION rdma.devices(
 RETURNS SETOF record
 AS 'MODULE_PATHNAME', 'rdma_devices' LANGUAGE C VOLATILE STRICT PARALLEL SAFE ROWS 4;
 
-CREATE VIEW rdma.devices AS SELECT * FROM rdma.devices();
+CREATE VIEW rdma.devices AS SELECT * FROM rdma_internal.devices();
 COMMENT ON VIEW rdma.devices IS
     'what this machine can move data with: one row per port of an RDMA device, and the software transport; in_use is '
     'what the engine took';
@@ -211,7 +211,7 @@ COMMENT ON COLUMN rdma.devices.max_strided IS
     'for what the engine has not opened';
 COMMENT ON COLUMN rdma.devices.thread_domains IS
     'each lane has a doorbell of its own, see rdma.qps; NULL for what the engine has not opened';
-COMMENT ON FUNCTION rdma.devices() IS 'RDMA devices of this machine and the software transport';
+COMMENT ON FUNCTION rdma_internal.devices() IS 'RDMA devices of this machine and the software transport';
 
 CREATE FUNCTION rdma."check"(server name, OUT item text, OUT status text, OUT value text, OUT fix text)
 RETURNS SETOF record
@@ -245,7 +245,7 @@ COMMENT ON FUNCTION rdma.bench(name, bigint, integer, integer, boolean) IS
     'copy, consume test (they are copied first); buffer_size in kB and buffers are by default the settings '
     'rdma_fdw.receive_buffer_size and rdma_fdw.receive_buffers; the counters are of both tests together';
 
-CREATE FUNCTION rdma.stat_peers(
+CREATE FUNCTION rdma_internal.stat_peers(
   OUT peer integer, OUT node text, OUT host text, OUT port integer, OUT direction text, OUT state text,
       OUT transport text,
   OUT connected timestamptz, OUT connections integer, OUT handshake_ms double precision, OUT round_trip_us integer,
@@ -255,7 +255,7 @@ CREATE FUNCTION rdma.stat_peers(
 RETURNS SETOF record
 AS 'MODULE_PATHNAME', 'rdma_stat_peers' LANGUAGE C VOLATILE STRICT PARALLEL SAFE ROWS 4;
 
-CREATE VIEW rdma.stat_peers AS SELECT * FROM rdma.stat_peers();
+CREATE VIEW rdma.stat_peers AS SELECT * FROM rdma_internal.stat_peers();
 COMMENT ON COLUMN rdma.stat_peers.encryption IS
     'how rows are encrypted on the network (rdma_fdw.encryption); none: who reads the network reads the rows; trusted '
     'network: the same, but rdma_fdw.trusted_networks lists it; NULL: they cross no network';
@@ -278,12 +278,12 @@ COMMENT ON COLUMN rdma.stat_peers.round_trip_us IS 'the last round trip between 
 
 -- Counters of everybody's work are for everybody to see, as in pg_stat_activity; what names other machines is not.
 REVOKE ALL ON rdma.stat_peers, rdma.qps FROM PUBLIC;
-REVOKE ALL ON FUNCTION rdma.stat_peers(), rdma.qps() FROM PUBLIC;
+REVOKE ALL ON FUNCTION rdma_internal.stat_peers(), rdma_internal.qps() FROM PUBLIC;
 GRANT SELECT ON rdma.stat_peers, rdma.qps TO pg_read_all_stats;
-GRANT EXECUTE ON FUNCTION rdma.stat_peers(), rdma.qps() TO pg_read_all_stats;
-REVOKE ALL ON FUNCTION rdma.stat_peers() FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION rdma.stat_peers() TO pg_read_all_stats;
-COMMENT ON FUNCTION rdma.stat_peers() IS 'connections of this node''s engine to others';
+GRANT EXECUTE ON FUNCTION rdma_internal.stat_peers(), rdma_internal.qps() TO pg_read_all_stats;
+REVOKE ALL ON FUNCTION rdma_internal.stat_peers() FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION rdma_internal.stat_peers() TO pg_read_all_stats;
+COMMENT ON FUNCTION rdma_internal.stat_peers() IS 'connections of this node''s engine to others';
 
 -- Tables of servers with nodes, as a whole.
 CREATE VIEW rdma.tables AS
@@ -343,9 +343,10 @@ DECLARE
 BEGIN
   SELECT rdma.buckets(s.srvname) INTO map FROM pg_foreign_table f JOIN pg_foreign_server s ON s.oid = f.ftserver
       WHERE f.ftrelid = tab;
-  FOR part IN SELECT * FROM rdma.placement_conditions(tab) c ORDER BY c.place LOOP
+  FOR part IN SELECT * FROM rdma_internal.placement_conditions(tab) c ORDER BY c.place LOOP
     -- a partitioned table there has no rows and no size of its own
-    answer := rdma.ask_node(part.node, format($$SELECT ARRAY[sum(nullif(reltuples, -1))::bigint, sum(pg_total_relation_size(oid))::bigint] FROM pg_catalog.pg_class
+    answer := rdma_internal.ask_node(part.node, format($$SELECT ARRAY[sum(nullif(reltuples, -1))::bigint,
+        sum(pg_total_relation_size(oid))::bigint] FROM pg_catalog.pg_class
         WHERE relkind NOT IN ('p', 'I') AND oid IN (SELECT %1$L::regclass UNION SELECT relid FROM pg_catalog.pg_partition_tree(%1$L::regclass))$$, part.relation), NULL::bigint[]);
     nodes := nodes || part.node;
     counts := counts || answer[1];
@@ -366,7 +367,8 @@ COMMENT ON FUNCTION rdma.table_sizes(regclass) IS
 -- which labels a metric has. What asks nodes (rdma.locks), or has a row per queue pair (rdma.qps), is not in it.
 CREATE VIEW rdma.metrics AS
   SELECT m.name, '{}'::jsonb AS labels, m.value, m.type, m.help
-    FROM (VALUES ('rdma_fdw_engine_up', (SELECT count(e.pid)::double precision FROM rdma.stat_engine() e), 'gauge',
+    FROM (VALUES ('rdma_fdw_engine_up', (SELECT count(e.pid)::double precision FROM rdma_internal.stat_engine() e),
+        'gauge',
         'The engine runs.'),
       ('rdma_fdw_engine_max_flows', current_setting('rdma_fdw.max_flows', true)::double precision, 'gauge',
           'Streams that may be open at once (rdma_fdw.max_flows).')) m(name, value, type, help)
@@ -374,9 +376,9 @@ CREATE VIEW rdma.metrics AS
   UNION ALL
   SELECT 'rdma_fdw_device_info', jsonb_build_object('provider', coalesce(e.provider, ''), 'device',
       coalesce(e.device, '')), 1, 'gauge', 'What the engine moves data with.'
-    FROM rdma.stat_engine() e
+    FROM rdma_internal.stat_engine() e
   UNION ALL
-  SELECT m.name, '{}', m.value, m.type, m.help FROM rdma.stat_engine() e, LATERAL (VALUES
+  SELECT m.name, '{}', m.value, m.type, m.help FROM rdma_internal.stat_engine() e, LATERAL (VALUES
       ('rdma_fdw_engine_start_time_seconds', extract(epoch FROM e.started)::double precision, 'gauge',
           'When the engine started, in seconds since 1970.'),
       ('rdma_fdw_engine_starts_total', e.starts, 'counter', 'Starts of the engine since the server started.'),
@@ -417,10 +419,10 @@ CREATE VIEW rdma.metrics AS
       p.direction, 'state', p.state,
       'transport', coalesce(p.transport, ''), 'encryption', coalesce(p.encryption, '')), 1, 'gauge',
           'Another engine that this one is connected with.'
-    FROM rdma.stat_peers() p
+    FROM rdma_internal.stat_peers() p
   UNION ALL
   SELECT m.name, jsonb_build_object('peer', p.peer::text, 'host', coalesce(p.host, '')), m.value, m.type, m.help
-      FROM rdma.stat_peers() p, LATERAL (VALUES
+      FROM rdma_internal.stat_peers() p, LATERAL (VALUES
       ('rdma_fdw_peer_connected', (p.state = 'connected')::integer::double precision, 'gauge',
           'The engines are connected.'),
       ('rdma_fdw_peer_degraded', (p.error IS NOT NULL)::integer, 'gauge', 'The connection failed, or uses TCP instead '
@@ -441,7 +443,7 @@ CREATE VIEW rdma.metrics AS
           value, type, help)
     WHERE m.value IS NOT NULL
   UNION ALL
-  SELECT m.name, jsonb_build_object('lane', l.lane::text), m.value, m.type, m.help FROM rdma.stat_lanes() l,
+  SELECT m.name, jsonb_build_object('lane', l.lane::text), m.value, m.type, m.help FROM rdma_internal.stat_lanes() l,
       LATERAL (VALUES
       ('rdma_fdw_lane_busy_seconds_total', l.busy_ms / 1000, 'counter', 'CPU time of the thread.'),
       ('rdma_fdw_lane_sent_bytes_total', l.bytes_sent, 'counter', 'Bytes sent.'),
@@ -478,14 +480,14 @@ CREATE VIEW rdma.metrics AS
   UNION ALL
   SELECT m.name, jsonb_build_object('role', f.role), m.value, m.type, m.help
     FROM (SELECT r.role, count(s.flow) AS streams, max(extract(epoch FROM clock_timestamp() - s.started)) AS oldest
-        FROM (VALUES ('reader'), ('sender')) r(role) LEFT JOIN rdma.stat_flows() s ON s.role = r.role
-        WHERE EXISTS (SELECT FROM rdma.stat_engine()) GROUP BY r.role) f,
+        FROM (VALUES ('reader'), ('sender')) r(role) LEFT JOIN rdma_internal.stat_flows() s ON s.role = r.role
+        WHERE EXISTS (SELECT FROM rdma_internal.stat_engine()) GROUP BY r.role) f,
       LATERAL (VALUES ('rdma_fdw_flow_streams', f.streams::double precision, 'gauge',
           'Streams that are open, or about to be.'),
         ('rdma_fdw_flow_oldest_seconds', coalesce(f.oldest, 0), 'gauge', 'Age of the oldest of them.')) m(name, value,
             type, help)
   UNION ALL
-  SELECT m.name, '{}', m.value, m.type, m.help FROM rdma.stat_gate() g, LATERAL (VALUES
+  SELECT m.name, '{}', m.value, m.type, m.help FROM rdma_internal.stat_gate() g, LATERAL (VALUES
       ('rdma_fdw_gate_commits_total', g.commits::double precision, 'counter', 'Transactions that wrote on nodes and '
           'began to commit.'),
       ('rdma_fdw_gate_commit_waits_total', g.commit_waits, 'counter', 'Commits that waited for others to take '
@@ -504,7 +506,7 @@ CREATE VIEW rdma.metrics AS
         FROM (SELECT s.srvname FROM pg_foreign_server s JOIN pg_foreign_data_wrapper w ON w.oid = s.srvfdw
             JOIN pg_proc h ON h.oid = w.fdwhandler AND h.proname = 'rdma_fdw_handler'
           WHERE NOT EXISTS (SELECT FROM pg_options_to_table(s.srvoptions) WHERE option_name = 'nodes')) s
-        FULL JOIN rdma.transactions() x ON x.server_name = s.srvname GROUP BY 1) t,
+        FULL JOIN rdma_internal.transactions() x ON x.server_name = s.srvname GROUP BY 1) t,
       LATERAL (VALUES ('rdma_fdw_transaction_unfinished', t.unfinished::double precision, 'gauge',
           'Transactions that are decided and not finished on the node.'),
         ('rdma_fdw_transaction_unknown', t.unknown, 'gauge', 'User mappings with which the node could not be asked '
@@ -517,7 +519,7 @@ CREATE VIEW rdma.metrics AS
       m.value, m.type, m.help
     FROM (SELECT server, command, count(*) AS running, sum(total_rows) AS rows, sum(total_bytes) AS bytes,
         sum(buckets_left) AS buckets_left,
-          max(extract(epoch FROM clock_timestamp() - move_started)) AS oldest FROM rdma.stat_moves()
+          max(extract(epoch FROM clock_timestamp() - move_started)) AS oldest FROM rdma_internal.stat_moves()
               WHERE server IS NOT NULL GROUP BY server, command) s,
       LATERAL (VALUES ('rdma_fdw_move_running', s.running::double precision, 'gauge',
           'Sessions that move rows from node to node.'),

@@ -2,7 +2,7 @@
 
 -- What INSERT ... ON CONFLICT DO UPDATE would do to a foreign table, if the planner did not look
 -- for the unique index here.
-CREATE FUNCTION rdma.upsert_rows(tab regclass, source regclass, conflict_columns text[], assignments text,
+CREATE FUNCTION rdma_internal.upsert_rows(tab regclass, source regclass, conflict_columns text[], assignments text,
     condition text)
 RETURNS bigint
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
@@ -25,7 +25,7 @@ DECLARE
 BEGIN
   -- the lock keeps rows where they are until the transaction ends
   EXECUTE format('SELECT FROM %s WHERE false', tab);
-  SELECT c.relname, n.nspname, s.srvname AS server, c.relkind, rdma.named_nodes(s.srvname) IS NOT NULL AS many,
+  SELECT c.relname, n.nspname, s.srvname AS server, c.relkind, rdma_internal.named_nodes(s.srvname) IS NOT NULL AS many,
       format('%I.%I', coalesce(o.schema_name, n.nspname), coalesce(o.table_name, c.relname)) AS relation,
           coalesce(o.replicated::boolean, false) AS replicated,
       (SELECT string_agg(quote_ident(tgname), ', ' ORDER BY tgname) FROM pg_trigger WHERE tgrelid = c.oid
@@ -146,7 +146,8 @@ BEGIN
       SELECT min(r.answer) INTO tag FROM rdma.run_on(target.server, head || format(part.arrays, VARIADIC columns)
           || tail) r;
     ELSE
-      tag := rdma.ask_node(nodes[place + 1], head || format(part.arrays, VARIADIC columns) || tail, NULL::text);
+      tag := rdma_internal.ask_node(nodes[place + 1], head || format(part.arrays, VARIADIC columns) || tail,
+          NULL::text);
     END IF;
     place := coalesce((regexp_match(tag, '^INSERT 0 ([0-9]{1,9})$'))[1]::integer, -1);
     IF place < 0 THEN
@@ -157,8 +158,8 @@ BEGIN
   END LOOP;
   RETURN total;
 END $function$;
-COMMENT ON FUNCTION rdma.upsert_rows(regclass, regclass, text[], text, text) IS
-    'internal: writes the rows of a table for rdma.upsert';
+COMMENT ON FUNCTION rdma_internal.upsert_rows(regclass, regclass, text[], text, text) IS
+    'writes the rows of a table for rdma.upsert';
 
 CREATE FUNCTION rdma.upsert(tab regclass, query text, conflict_columns text[], assignments text DEFAULT NULL,
     condition text DEFAULT NULL)
@@ -175,7 +176,8 @@ BEGIN
         USING ERRCODE = 'null_value_not_allowed';
   END IF;
   EXECUTE pg_catalog.format('CREATE TEMPORARY TABLE %s ON COMMIT DROP AS %s', rows_name, query);
-  count := rdma.upsert_rows(tab, CAST(rows_name AS pg_catalog.regclass), conflict_columns, assignments, condition);
+  count := rdma_internal.upsert_rows(tab, CAST(rows_name AS pg_catalog.regclass), conflict_columns, assignments,
+      condition);
   EXECUTE pg_catalog.format('DROP TABLE %s', rows_name);
   RETURN count;
 END $function$;

@@ -2,21 +2,22 @@
 
 -- What takes bytes from other nodes, opens streams, or has an engine connect is for roles that were
 -- given it.
-REVOKE EXECUTE ON FUNCTION rdma.hello, rdma.stream, rdma.store, rdma.receive, rdma.exchange, rdma.exchange_greet,
-    rdma.exchange_connect,
-  rdma.exchange_listen, rdma.exchange_open, rdma.exchange_stats, rdma.zero_pages, rdma.bench, rdma."check" FROM PUBLIC;
+REVOKE EXECUTE ON FUNCTION rdma_internal.hello, rdma_internal.stream, rdma_internal.store, rdma_internal.receive,
+  rdma_internal.exchange, rdma_internal.exchange_greet, rdma_internal.exchange_connect, rdma_internal.exchange_listen,
+  rdma_internal.exchange_open, rdma_internal.exchange_stats, rdma.zero_pages, rdma.bench, rdma."check" FROM PUBLIC;
 
-CREATE FUNCTION rdma.access_functions(access text)
+CREATE FUNCTION rdma_internal.access_functions(access text)
 RETURNS text[]
 LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE
 SET search_path = pg_catalog, pg_temp
 AS $function$
 DECLARE
   functions text[] := CASE access
-    WHEN 'read' THEN ARRAY['hello', 'stream', 'zero_pages']
-    WHEN 'write' THEN ARRAY['store', 'join_set']
-    WHEN 'exchange' THEN ARRAY['exchange', 'exchange_greet', 'exchange_connect', 'exchange_listen', 'exchange_open',
-        'exchange_stats'] END;
+    WHEN 'read' THEN ARRAY['rdma_internal.hello', 'rdma_internal.stream', 'rdma.zero_pages']
+    WHEN 'write' THEN ARRAY['rdma_internal.store', 'rdma_internal.join_set']
+    WHEN 'exchange' THEN ARRAY['rdma_internal.exchange', 'rdma_internal.exchange_greet',
+        'rdma_internal.exchange_connect', 'rdma_internal.exchange_listen', 'rdma_internal.exchange_open',
+        'rdma_internal.exchange_stats'] END;
 BEGIN
   IF functions IS NULL THEN
     RAISE EXCEPTION 'unknown kind of access "%"', access USING ERRCODE = 'invalid_parameter_value',
@@ -24,7 +25,7 @@ BEGIN
   END IF;
   RETURN functions;
 END $function$;
-COMMENT ON FUNCTION rdma.access_functions(text) IS 'internal: the functions that a kind of access consists of';
+COMMENT ON FUNCTION rdma_internal.access_functions(text) IS 'the functions that a kind of access consists of';
 
 CREATE FUNCTION rdma.grant_access(role regrole, VARIADIC access text[])
 RETURNS void
@@ -34,11 +35,11 @@ AS $function$
 DECLARE
   name text;
 BEGIN
-  FOREACH name IN ARRAY rdma.access_functions('read') LOOP
-    EXECUTE format('GRANT EXECUTE ON FUNCTION rdma.%I TO %s', name, role);
+  FOREACH name IN ARRAY rdma_internal.access_functions('read') LOOP
+    EXECUTE format('GRANT EXECUTE ON FUNCTION %s TO %s', name, role);
   END LOOP;
-  FOR name IN SELECT unnest(rdma.access_functions(a)) FROM unnest(access) a LOOP
-    EXECUTE format('GRANT EXECUTE ON FUNCTION rdma.%I TO %s', name, role);
+  FOR name IN SELECT unnest(rdma_internal.access_functions(a)) FROM unnest(access) a LOOP
+    EXECUTE format('GRANT EXECUTE ON FUNCTION %s TO %s', name, role);
   END LOOP;
 END $function$;
 COMMENT ON FUNCTION rdma.grant_access(regrole, text[]) IS
@@ -56,8 +57,8 @@ BEGIN
   IF 'read' = ANY (access) THEN
     access := access || '{write,exchange}'::text[];
   END IF;
-  FOR name IN SELECT unnest(rdma.access_functions(a)) FROM unnest(access) a LOOP
-    EXECUTE format('REVOKE EXECUTE ON FUNCTION rdma.%I FROM %s', name, role);
+  FOR name IN SELECT unnest(rdma_internal.access_functions(a)) FROM unnest(access) a LOOP
+    EXECUTE format('REVOKE EXECUTE ON FUNCTION %s FROM %s', name, role);
   END LOOP;
 END $function$;
 COMMENT ON FUNCTION rdma.revoke_access(regrole, text[]) IS

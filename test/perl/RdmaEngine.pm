@@ -1,7 +1,7 @@
 # RdmaEngine.pm: an engine of another node as far as the handshake goes, for tests that speak the engines' protocol (wire.h) to a node.
 #
 #   my $engine = RdmaEngine->new($node, 'k');                # with a key of its own, and the identity of that
-#   my ($id, $secret) = $engine->token('joe');               # rdma.hello on the node, as this role
+#   my ($id, $secret) = $engine->token('joe');               # rdma_internal.hello on the node, as this role
 #   my $socket = $engine->connect;
 #   my $said = $engine->proof($socket, $id, $secret);        # 'welcome', 'refused', 'closed'; $engine->{said}: the payload
 #   my ($type, $payload) = read_message($socket);
@@ -74,7 +74,7 @@ sub request
 	return pack('VV', VERSION, 1) . ($id // $self->{id}) . ($image // $self->{image}) . ($public // $self->{public});
 }
 
-sub hello_sql { my ($request) = @_; return "rdma.hello(decode('" . unpack('H*', $request) . "', 'hex'))"; }
+sub hello_sql { my ($request) = @_; return "rdma_internal.hello(decode('" . unpack('H*', $request) . "', 'hex'))"; }
 
 sub ask
 {

@@ -1,4 +1,4 @@
-# RdmaExchange.pm: the coordinator's part of a distributed statement over dblink, for tests of rdma.exchange without a planner in the way.
+# RdmaExchange.pm: the coordinator's part of a distributed statement over dblink, for tests of rdma_internal.exchange without a planner in the way.
 #
 #   exchange_setup($coord, n1 => $n1, n2 => $n2);      # clusters of RdmaCluster; connects their engines
 #   my %r = exchange_run($coord, 'n1,n2', 2, $sql, settings => { n1 => 'SET enable_hashjoin = off' });
@@ -40,8 +40,8 @@ sub exchange_setup
 				PERFORM dblink_connect('node_' || a.name, a.connstr);
 			END LOOP;
 			FOR a IN SELECT x.name AS one, y.name AS other FROM nodes x JOIN nodes y ON x.name < y.name LOOP
-				hello := ask('node_' || a.other, format('rdma.hello(%L)', ask('node_' || a.one, 'rdma.exchange_greet()')));
-				PERFORM ask('node_' || a.one, format('rdma.exchange_connect(%L, %L)', '127.0.0.1', hello));
+				hello := ask('node_' || a.other, format('rdma_internal.hello(%L)', ask('node_' || a.one, 'rdma_internal.exchange_greet()')));
+				PERFORM ask('node_' || a.one, format('rdma_internal.exchange_connect(%L, %L)', '127.0.0.1', hello));
 			END LOOP;
 			FOR a IN SELECT * FROM nodes LOOP
 				PERFORM dblink_disconnect('node_' || a.name);
@@ -65,14 +65,14 @@ sub exchange_setup
 				PERFORM dblink_connect('m' || i, format('%s application_name=member_%s', (SELECT connstr FROM nodes n WHERE n.name = members[i]), members[i]));
 				PERFORM dblink_exec('m' || i, 'BEGIN ISOLATION LEVEL REPEATABLE READ');
 				PERFORM dblink_exec('m' || i, settings[i]);
-				greetings := greetings || jsonb_build_object(members[i], ask('m' || i, 'rdma.exchange_greet()'));
+				greetings := greetings || jsonb_build_object(members[i], ask('m' || i, 'rdma_internal.exchange_greet()'));
 			END LOOP;
 			FOR g IN 1 .. exchanges LOOP
 				groups[g] := kinds_make(3, (SELECT array_agg((greetings ->> n)::bytea ORDER BY o) FROM unnest(producers) WITH ORDINALITY u(n, o)),
 					(SELECT array_agg((greetings ->> n)::bytea ORDER BY o) FROM unnest(consumers) WITH ORDINALITY u(n, o)), slots, slot_size);
 			END LOOP;
 			FOR i IN 1 .. cardinality(members) LOOP
-				filled := ask('m' || i, format('rdma.exchange_listen(%s, %L, %L, %L)', i - 1, groups,
+				filled := ask('m' || i, format('rdma_internal.exchange_listen(%s, %L, %L, %L)', i - 1, groups,
 					array_fill(coalesce(array_position(producers, members[i]), 0) - 1, ARRAY[exchanges]),
 					array_fill(coalesce(array_position(consumers, members[i]), 0) - 1, ARRAY[exchanges])))::bytea[];
 				FOR g IN 1 .. exchanges LOOP
@@ -80,7 +80,7 @@ sub exchange_setup
 				END LOOP;
 			END LOOP;
 			FOR i IN 1 .. cardinality(members) LOOP
-				PERFORM ask('m' || i, format('rdma.exchange_open(%s, %L)', i - 1, groups));
+				PERFORM ask('m' || i, format('rdma_internal.exchange_open(%s, %L)', i - 1, groups));
 			END LOOP;
 			FOR i IN 1 .. cardinality(members) LOOP
 				PERFORM dblink_send_query('m' || i, sql);
@@ -103,7 +103,7 @@ sub exchange_setup
 					failed := nullif(dblink_error_message('m' || i), 'OK');
 					IF failed IS NULL THEN
 						PERFORM r FROM dblink_get_result('m' || i, false) AS t(r text);
-						one := (SELECT string_agg(s::text, ' ' ORDER BY s.number) FROM dblink('m' || i, 'SELECT number, rows_out, bytes_out, rows_in, bytes_in, rows_kept_local, stalls, spilled_bytes, transport, process_rows FROM rdma.exchange_stats()')
+						one := (SELECT string_agg(s::text, ' ' ORDER BY s.number) FROM dblink('m' || i, 'SELECT number, rows_out, bytes_out, rows_in, bytes_in, rows_kept_local, stalls, spilled_bytes, transport, process_rows FROM rdma_internal.exchange_stats()')
 							s(number int, rows_out bigint, bytes_out bigint, rows_in bigint, bytes_in bigint, rows_kept bigint, stalls bigint, spilled bigint, transport text, process_rows text));
 						PERFORM dblink_exec('m' || i, 'COMMIT', false);
 						RETURN NEXT;

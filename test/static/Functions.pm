@@ -82,7 +82,7 @@ sub sql_functions
 	my ($file) = @_;
 	my $text = slurp($file);
 	my @functions;
-	while ($text =~ /^CREATE (?:OR REPLACE )?(?:FUNCTION|PROCEDURE) rdma\.(\w+)\((?:(?!^CREATE).)*?\bAS (\$\w*\$)(.*?)\2/gms)
+	while ($text =~ /^CREATE (?:OR REPLACE )?(?:FUNCTION|PROCEDURE) (rdma\w*\.\w+)\((?:(?!^CREATE).)*?\bAS (\$\w*\$)(.*?)\2/gms)
 	{
 		push @functions, { name => $1, body => $3, line => 1 + (substr($text, 0, $-[3]) =~ tr/\n//) };
 	}

@@ -35,7 +35,7 @@ foreach my $file (@files)
 foreach my $sql (glob('src/sql/*.sql test/unit/*.[ch] bench/*/*.[ch] test/fuzz/*.c'))
 {
 	open(my $in, '<', $sql) or die "$sql: $!\n";
-	while (<$in>) { $known_name{$1} = 1 while /\b((?:rf|rdma)_\w+)\b/g; $known_name{"rdma_$1"} = 1 while /\brdma\.(\w+)/g; }
+	while (<$in>) { $known_name{$1} = 1 while /\b((?:rf|rdma)_\w+)\b/g; $known_name{"rdma_$1"} = 1 while /\brdma(?:_internal)?\.(\w+)/g; }
 }
 
 my $bad = 0;

@@ -3,7 +3,7 @@
 # list them?
 #
 # A place is a function that sends a statement: in C, one that hands a text, which is no parameter of its own, to libpq or to a
-# function that passes it on; in the install scripts, one that calls rdma.run_on, rdma.ask_node or rdma.define_on. Each place needs an entry of
+# function that passes it on; in the install scripts, one that calls rdma.run_on, rdma_internal.ask_node or rdma_internal.define_on. Each place needs an entry of
 # test/lying/Lying/Questions.pm with as many calls. --table prints the table of docs/security.md.
 # Exit status 1 when something is missing or left over.
 use strict;
@@ -59,8 +59,8 @@ my %sql = map { $_->{name} => $_ } map { sql_functions($_) } glob 'src/sql/*.sql
 foreach my $name (keys %sql)
 {
 	my $body = $sql{$name}{body} =~ s/^\s*--.*$//gmr =~ s/'(?:[^']|'')*'/''/gr;
-	my $calls = () = $body =~ /\brdma\.(?:run_on|ask_node|define_on)\(/g;
-	$called{"rdma.$name"} = $calls if $calls;
+	my $calls = () = $body =~ /\brdma\w*\.(?:run_on|ask_node|define_on)\(/g;
+	$called{$name} = $calls if $calls;
 }
 
 my %known = map { $_->{place} => $_ } @Lying::Questions::questions;
@@ -69,7 +69,7 @@ push @wrong, "$_ sends statements (calls: $called{$_}), and test/lying/Lying/Que
 push @wrong, "test/lying/Lying/Questions.pm: $_ sends no statement" foreach grep { !$called{$_} } sort keys %known;
 push @wrong, "$_ sends statements in $called{$_} calls, and test/lying/Lying/Questions.pm knows of $known{$_}{calls}" foreach grep { $called{$_} && $known{$_}{calls} != $called{$_} } sort keys %known;
 
-my $lines = join('', map { my $place = $_->{place} =~ s/^src\/(.*): (\w+)$/`$1`, `$2`/r =~ s/^(rdma\.\w+)$/`$1`/r; "| $place | $_->{asks} | $_->{check} |\n" } @Lying::Questions::questions);
+my $lines = join('', map { my $place = $_->{place} =~ s/^src\/(.*): (\w+)$/`$1`, `$2`/r =~ s/^(rdma\w*\.\w+)$/`$1`/r; "| $place | $_->{asks} | $_->{check} |\n" } @Lying::Questions::questions);
 if ($table) { print "| asked by | asked for | the answer |\n| --- | --- | --- |\n$lines"; }
 else
 {

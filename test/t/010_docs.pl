@@ -78,11 +78,11 @@ none('every entry has an example', grep { ({ %functions, %options, %settings })-
 # Functions and views
 my @views = sql_lines("SELECT 'rdma.' || relname FROM pg_class WHERE relnamespace = 'rdma'::regnamespace AND relkind = 'v'");
 my @functions = sql_lines(
-	q{SELECT 'rdma.' || proname || '(' || coalesce((SELECT string_agg(
+	q{SELECT pronamespace::regnamespace || '.' || proname || '(' || coalesce((SELECT string_agg(
 			coalesce(proargnames[i] || ' ', '') || format_type(proargtypes[i - 1], NULL), ', ' ORDER BY i)
 		FROM generate_series(1, pronargs) i), '') || ')'
-	FROM pg_proc p WHERE pronamespace = 'rdma'::regnamespace
-		AND NOT EXISTS (SELECT FROM pg_class c WHERE c.relnamespace = p.pronamespace AND c.relname = p.proname)});
+	FROM pg_proc p WHERE pronamespace IN ('rdma'::regnamespace, 'rdma_internal'::regnamespace)
+		AND NOT EXISTS (SELECT FROM pg_class c WHERE c.relnamespace = 'rdma'::regnamespace AND c.relname = p.proname)});
 my @entries = (keys %functions, keys %internal);
 
 none('every function and view has an entry', missing([ @views, @functions ], \@entries));
@@ -246,7 +246,7 @@ none('META.json is of the version that is installed by default',
 	grep { !/^\Q$version\E\.\d+$/ } $meta->{version}, map { $_->{version} } values %{ $meta->{provides} });
 
 # What a kind of access consists of is said in three more places: the reader's hint, rdma.check, and the reference.
-my %access = map { $_ => [ sql_lines("SELECT unnest(rdma.access_functions('$_'))") ] } qw(read write exchange);
+my %access = map { $_ => [ sql_lines("SELECT split_part(unnest(rdma_internal.access_functions('$_')), '.', 2)") ] } qw(read write exchange);
 my ($hints) = slurp_file("$tree/src/remote/remote_error.c") =~ /^(access_hint\(.*?^\})/ms;
 my ($check) = slurp_file("$tree/src/monitor/check.c") =~ /^(check_access\(.*?^\})/ms;
 my %table = slurp_file("$tree/docs/sql-reference.md") =~ /^\| `'(read|write|exchange)'` \| (.*) \|$/mg;
@@ -255,7 +255,7 @@ my %hint;
 push @{ $hint{$2} }, $1 while $hints =~ /\{"for function (\w+)", "(\w+)"\}/g;
 foreach my $kind (sort keys %access)
 {
-	my @named = ($table{$kind} =~ s/without `rdma\.\w+` and `rdma\.\w+`//r) =~ /`rdma\.(\w+)`/g;
+	my @named = ($table{$kind} =~ s/without `[\w.]+` and `[\w.]+`//r) =~ /`rdma(?:_internal)?\.(\w+)`/g;
 
 	is(join(' ', sort @{ $hint{$kind} }), join(' ', sort @{ $access{$kind} }), "the hint names the functions of access '$kind'");
 	is(join(' ', sort @named), join(' ', sort @{ $access{$kind} }), 'and so does the reference');

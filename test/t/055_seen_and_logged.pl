@@ -41,7 +41,7 @@ $lock->query_safe('BEGIN; SELECT pg_advisory_xact_lock(55)');
 foreach my $write ("INSERT INTO seen SELECT g, 'y' FROM generate_series(70001, 71000) g", "UPDATE seen SET b = 'z' || random() WHERE a < 10")
 {
 	my $job = rdma_begin($coord, $write);
-	my $like = $write =~ /^INSERT/ ? 'INSERT INTO public.seen(a, b) SELECT * FROM rdma.receive()%' : 'UPDATE public.seen SET b = %';
+	my $like = $write =~ /^INSERT/ ? 'INSERT INTO public.seen(a, b) SELECT * FROM rdma_internal.receive()%' : 'UPDATE public.seen SET b = %';
 	ok($n1->poll_query_until('postgres', "SELECT count(*) = 1 FROM pg_stat_activity WHERE state = 'active' AND wait_event_type = 'Lock' AND query LIKE '$like'"),
 		"pg_stat_activity shows what is written: $like")
 		or diag($n1->safe_psql('postgres', 'SELECT state, query FROM pg_stat_activity WHERE pid <> pg_backend_pid()'));
@@ -73,7 +73,7 @@ SKIP:
 	is($n1->safe_psql('postgres', q{SELECT query, calls, rows FROM pg_stat_statements WHERE query LIKE 'SELECT b FROM public.seen%'}),
 		'SELECT b FROM public.seen WHERE (a < $1)|1|50000', 'pg_stat_statements counts it as itself');
 	$coord->safe_psql('postgres', "INSERT INTO seen SELECT -g - 1000, 'y' FROM generate_series(1, 1000) g");
-	is($n1->safe_psql('postgres', q{SELECT calls, rows FROM pg_stat_statements WHERE query LIKE 'INSERT INTO public.seen(a, b) SELECT * FROM rdma.receive()%' AND rows > 0}),
+	is($n1->safe_psql('postgres', q{SELECT calls, rows FROM pg_stat_statements WHERE query LIKE 'INSERT INTO public.seen(a, b) SELECT * FROM rdma_internal.receive()%' AND rows > 0}),
 		'1|1000', 'and what is written');
 }
 
@@ -96,10 +96,10 @@ $coord->safe_psql('postgres', q{
 });
 is($coord->safe_psql('postgres', 'SELECT count(*), sum(l.a) FROM l JOIN r ON r.b = l.a'), '20000|200010000', 'a join over both nodes');
 
-# Answers of rdma.hello in the logs, 176 bytes: where a secret could be, at 64, they have the public key of an engine.
-my $greeting = $coord->safe_psql('postgres', 'SELECT rdma.exchange_greet()');
-my %public = map { (substr($_->safe_psql('postgres', "SELECT rdma.hello('$greeting')"), 2 + 2 * 64, 64) => 1) } ($n1, $n2);
-my @answers = map { slurp_file($_->logfile) =~ /rdma\.exchange_connect\(h, r\).*\n?.*?\\\\x([0-9a-f]{352})\b/g } ($n1, $n2);
+# Answers of rdma_internal.hello in the logs, 176 bytes: where a secret could be, at 64, they have the public key of an engine.
+my $greeting = $coord->safe_psql('postgres', 'SELECT rdma_internal.exchange_greet()');
+my %public = map { (substr($_->safe_psql('postgres', "SELECT rdma_internal.hello('$greeting')"), 2 + 2 * 64, 64) => 1) } ($n1, $n2);
+my @answers = map { slurp_file($_->logfile) =~ /rdma_internal\.exchange_connect\(h, r\).*\n?.*?\\\\x([0-9a-f]{352})\b/g } ($n1, $n2);
 cmp_ok(scalar(@answers), '>', 0, 'parameters of connecting nodes are in the log');
 is(scalar(grep { !$public{ substr($_, 2 * 64, 64) } } @answers), 0, 'and no secret with them');
 

@@ -84,7 +84,7 @@ is($reader->query_safe('MOVE 10 FROM c; SELECT 1'), 1, 'a reader is in the middl
 
 my $joe = RdmaEngine->new($n1, 'j');
 my $its_name = pack('H*', $co->safe_psql('postgres', 'SELECT node FROM rdma.stat_engine'));
-my $its_key = substr(pack('H*', substr($co->safe_psql('postgres', 'SELECT rdma.exchange_greet()'), 2)), 40, 32);
+my $its_key = substr(pack('H*', substr($co->safe_psql('postgres', 'SELECT rdma_internal.exchange_greet()'), 2)), 40, 32);
 is(identity($its_key), $its_name, "a node's identity is its key's");
 my ($status, $out, $err) = $n1->psql('postgres', 'SET ROLE joe; SELECT ' . RdmaEngine::hello_sql($joe->request(undef, $its_name)));
 like($err, qr/the other node does not have the identity that it claims/, "a role gets no token for another node's engine with a key of its own");

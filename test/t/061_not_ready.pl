@@ -53,13 +53,13 @@ $coord->safe_psql('postgres', "ALTER USER MAPPING FOR CURRENT_USER SERVER n1 OPT
 # Another wire version: a function of the same name that answers as a later version would.
 $n1->safe_psql('postgres', q{
 	DROP EXTENSION rdma_fdw;
-	CREATE SCHEMA rdma; GRANT USAGE ON SCHEMA rdma TO PUBLIC;
-	CREATE FUNCTION rdma.hello(request bytea) RETURNS bytea LANGUAGE sql AS $$ SELECT '\x63000000'::bytea || decode(repeat('00', 400), 'hex') $$;
+	CREATE SCHEMA rdma_internal; GRANT USAGE ON SCHEMA rdma_internal TO PUBLIC;
+	CREATE FUNCTION rdma_internal.hello(request bytea) RETURNS bytea LANGUAGE sql AS $$ SELECT '\x63000000'::bytea || decode(repeat('00', 400), 'hex') $$;
 });
 fails('another wire version', qr/n1.*version/s, qr/99.*Upgrade rdma_fdw on this server/s);
-$n1->safe_psql('postgres', q{CREATE OR REPLACE FUNCTION rdma.hello(request bytea) RETURNS bytea LANGUAGE sql AS $$ SELECT '\x01'::bytea $$});
+$n1->safe_psql('postgres', q{CREATE OR REPLACE FUNCTION rdma_internal.hello(request bytea) RETURNS bytea LANGUAGE sql AS $$ SELECT '\x01'::bytea $$});
 fails('a hello that is too short', qr/08P01|protocol/);
-$n1->safe_psql('postgres', 'DROP SCHEMA rdma CASCADE; CREATE EXTENSION rdma_fdw; SELECT rdma.grant_access(\'app\', \'read\')');
+$n1->safe_psql('postgres', 'DROP SCHEMA rdma_internal CASCADE; CREATE EXTENSION rdma_fdw; SELECT rdma.grant_access(\'app\', \'read\')');
 is($coord->safe_psql('postgres', 'SELECT * FROM t'), '1', 'and it works again');
 
 # Permissions are the remote role's.

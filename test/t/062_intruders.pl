@@ -66,7 +66,7 @@ close($first);
 foreach my $known ($public, $its_public)
 {
 	($id) = token();
-	is(proof(connect_engine(), $id, $known), 'refused', 'nobody gets in with what rdma.hello was told and has answered');
+	is(proof(connect_engine(), $id, $known), 'refused', 'nobody gets in with what rdma_internal.hello was told and has answered');
 	($id) = token();
 	is(proof(connect_engine(), $id, token_secret($known, $id, $public, $its_public)), 'refused', 'nor with what can be computed of that');
 }
@@ -76,7 +76,7 @@ my $refusals = () = slurp_file($node->logfile) =~ /refused a connection/g;
 cmp_ok($refusals, '<=', 22 + time() - $^T, 'those that are refused do not fill the log');
 cmp_ok($node->safe_psql('postgres', 'SELECT handshakes_refused FROM rdma.stat_engine'), '>=', 40, 'and are counted');
 my $bad = $intruder->request(undef, identity("\0" x 32), "\0" x 32);
-like(($node->psql('postgres', "SELECT rdma.hello(decode('" . unpack('H*', $bad) . "', 'hex'))"))[2], qr/key of the other node's engine is not valid/, 'a key with which everybody would know the secret is refused');
+like(($node->psql('postgres', "SELECT rdma_internal.hello(decode('" . unpack('H*', $bad) . "', 'hex'))"))[2], qr/key of the other node's engine is not valid/, 'a key with which everybody would know the secret is refused');
 
 # After the handshake: garbage on an authenticated connection closes it and nothing else.
 ($id, $secret) = token();
@@ -88,7 +88,7 @@ ok(closed($inside), 'garbage after the handshake closes the connection');
 # A role that asks for one token after the other takes none away from another, and one that listens for all flows does not get all.
 $node->safe_psql('postgres', q{CREATE ROLE greedy; SELECT rdma.grant_access('greedy', 'exchange')});
 ($id, $secret) = token();
-$node->safe_psql('postgres', "SET ROLE greedy; SELECT count(rdma.hello(CASE WHEN g > 0 THEN decode('" . unpack('H*', $request) . "', 'hex') END)) FROM (SELECT generate_series(1, 2000) g) s");
+$node->safe_psql('postgres', "SET ROLE greedy; SELECT count(rdma_internal.hello(CASE WHEN g > 0 THEN decode('" . unpack('H*', $request) . "', 'hex') END)) FROM (SELECT generate_series(1, 2000) g) s");
 is(proof(connect_engine(), $id, $secret), 'welcome', "a token outlives another role's thousands");
 
 # A group of so many producers and one consumer, all of them this node: RfGroupHeader in wire.h
@@ -98,7 +98,7 @@ sub group { my ($producers) = @_; return pack('VvvVvva16VV', 0x50524752, VERSION
 my $listen = sub
 {
 	my ($groups) = @_;
-	return 'SELECT array_length(rdma.exchange_listen(0, ARRAY[' . join(',', map { "decode('" . unpack('H*', group(16)) . "', 'hex')" } 1 .. $groups) . ']'
+	return 'SELECT array_length(rdma_internal.exchange_listen(0, ARRAY[' . join(',', map { "decode('" . unpack('H*', group(16)) . "', 'hex')" } 1 .. $groups) . ']'
 		. ", array_fill(NULL::int, ARRAY[$groups]), array_fill(0, ARRAY[$groups])), 1)";
 };
 my ($listens, $said, $refusal) = $node->psql('postgres', 'SET rdma_fdw.receive_pool = off; SET ROLE greedy; BEGIN; ' . $listen->(33));
@@ -122,7 +122,7 @@ foreach my $pool (qw(off on))
 	($listens, $said, $refusal) = $node->psql('postgres', "SET rdma_fdw.receive_pool = $pool; SET ROLE greedy; BEGIN; " . $listen->(32));
 	is($said, 32, 'another session of the role has them now');
 	$idle->query('\set VERBOSITY verbose');
-	$idle->query('SELECT rdma.exchange_open(0, ARRAY[' . join(',', map { "decode('" . unpack('H*', group(16)) . "', 'hex')" } 1 .. 32) . '])');
+	$idle->query('SELECT rdma_internal.exchange_open(0, ARRAY[' . join(',', map { "decode('" . unpack('H*', group(16)) . "', 'hex')" } 1 .. 32) . '])');
 	like($idle->{stderr}, qr/55000: no other node has opened this session's stream in time/, 'the one that has lost them gets an error');
 	like($idle->{stderr}, qr/DETAIL:  Stream \d+ of this session was to be opened within 1 s after it began to listen\. The other node is /, 'which names the stream and the other node');
 	like($idle->{stderr}, qr/HINT:  Repeat the statement\. Increase rdma_fdw\.token_lifetime/, 'and says what to do');

@@ -27,7 +27,7 @@ foreach my $node ($n1, $n2)
 			PERFORM pg_sleep(60);
 			RETURN NULL;
 		EXCEPTION WHEN query_canceled THEN
-			RETURN rdma.hello_away($1);
+			RETURN rdma_internal.hello_away($1);
 		END $$;
 	});
 }
@@ -49,7 +49,7 @@ sub rename_sql
 {
 	my ($from, $to) = @_;
 
-	return "SELECT dblink_exec('$dblink', 'ALTER FUNCTION rdma.$from(bytea) RENAME TO $to');";
+	return "SELECT dblink_exec('$dblink', 'ALTER FUNCTION rdma_internal.$from(bytea) RENAME TO $to');";
 }
 $coord->safe_psql('postgres', 'CREATE EXTENSION dblink');
 
@@ -107,7 +107,7 @@ is(written(), '10 0', 'which is committed');
 like($err, qr/does not have the extension/, 'a greeting that fails in a savepoint');
 is(written(), '20 0', 'voids that savepoint only');
 
-$n1->safe_psql('postgres', 'ALTER FUNCTION rdma.hello(bytea) RENAME TO hello_away; ALTER FUNCTION stubborn(bytea) SET SCHEMA rdma; ALTER FUNCTION rdma.stubborn(bytea) RENAME TO hello');
+$n1->safe_psql('postgres', 'ALTER FUNCTION rdma_internal.hello(bytea) RENAME TO hello_away; ALTER FUNCTION stubborn(bytea) SET SCHEMA rdma_internal; ALTER FUNCTION rdma_internal.stubborn(bytea) RENAME TO hello');
 ($status, $out, $err) = $coord->psql('postgres',
 	"SET statement_timeout = '1s'; SELECT count(*) FROM n1.w WHERE v + random() > -1; RESET statement_timeout;\n" .
 	rename_sql('hello', 'stubborn') . "\n" . rename_sql('hello_away', 'hello') .

@@ -57,7 +57,7 @@ $coord->safe_psql('postgres', q{
 			PERFORM dblink_connect('node_' || a.name, a.connstr);
 		END LOOP;
 		FOR a IN SELECT x.name AS one, y.name AS other FROM nodes x JOIN nodes y ON x.name <= y.name LOOP
-			hello := ask('node_' || a.other, format('rdma.hello(%L)', ask('node_' || a.one, 'kinds_greet()')));
+			hello := ask('node_' || a.other, format('rdma_internal.hello(%L)', ask('node_' || a.one, 'kinds_greet()')));
 			PERFORM ask('node_' || a.one, format('kinds_connect(%L, %L)', '127.0.0.1', hello));
 		END LOOP;
 		FOR a IN SELECT * FROM nodes LOOP

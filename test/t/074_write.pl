@@ -28,7 +28,7 @@ my $expected = '1000|500500';
 # a load that would take hours, and not stored first as a function in FROM would; the constraint ends a load that nothing else ended
 my $load = "INSERT INTO n1.target SELECT g, repeat('x', 200) FROM (SELECT generate_series(1::bigint, 1000000000) AS g) s";
 my $streaming = "SELECT coalesce(bool_or(bytes > 1000000), false) FROM rdma.stat_flows";
-my $storing = "query LIKE 'INSERT INTO % FROM rdma.receive()%' AND pid <> pg_backend_pid() AND state = 'active'";
+my $storing = "query LIKE 'INSERT INTO % FROM rdma_internal.receive()%' AND pid <> pg_backend_pid() AND state = 'active'";
 
 sub victim_pid { return $coord->safe_psql('postgres', "SELECT pid FROM pg_stat_activity WHERE application_name = 'victim'"); }
 sub storing_pid { return $n1->safe_psql('postgres', "SELECT pid FROM pg_stat_activity WHERE $storing"); }
@@ -146,7 +146,7 @@ is($coord->safe_psql('restored', $objects), $coord->safe_psql('postgres', $objec
 $coord->safe_psql('restored', 'SET client_min_messages = warning; DROP EXTENSION rdma_fdw CASCADE');
 $n1->safe_psql('postgres', 'DROP EXTENSION rdma_fdw');
 my $left = q{SELECT (SELECT count(*) FROM pg_foreign_server), (SELECT count(*) FROM pg_user_mappings), (SELECT count(*) FROM pg_foreign_table),
-	(SELECT count(*) FROM pg_foreign_data_wrapper), (SELECT count(*) FROM pg_namespace WHERE nspname = 'rdma'),
+	(SELECT count(*) FROM pg_foreign_data_wrapper), (SELECT count(*) FROM pg_namespace WHERE nspname LIKE 'rdma%'),
 	(SELECT count(*) FROM pg_proc WHERE probin ~ 'rdma_fdw'), (SELECT count(*) FROM pg_depend d JOIN pg_class c ON c.oid = d.refobjid WHERE c.relkind = 'f')};
 is($coord->safe_psql('restored', $left), '0|0|0|0|0|0|0', 'DROP EXTENSION ... CASCADE leaves nothing');
 is($n1->safe_psql('postgres', $left), '0|0|0|0|0|0|0', 'nor does DROP EXTENSION on a data node, where nothing depends on it');

@@ -29,7 +29,7 @@ $coord->safe_psql('postgres', q{
 my $check = 'SELECT count(*), sum(a) FROM n1.small WHERE length(b) + random() > 0';
 my $expected = '1000|500500';
 my $rows = "SELECT g, repeat('x', 200) FROM (SELECT generate_series(1::bigint, 1000000000) AS g) s";
-my $storing = "query LIKE 'INSERT INTO % FROM rdma.receive()%' AND pid <> pg_backend_pid() AND state = 'active'";
+my $storing = "query LIKE 'INSERT INTO % FROM rdma_internal.receive()%' AND pid <> pg_backend_pid() AND state = 'active'";
 my $streaming = 'SELECT count(*) = 2 FROM rdma.stat_flows WHERE bytes > 1000000';
 
 sub victim_pid { return $coord->safe_psql('postgres', "SELECT pid FROM pg_stat_activity WHERE application_name = 'victim'"); }

@@ -44,7 +44,7 @@ foreach my $node ($consumer, $producers, $other)
 				PERFORM dblink_exec('p' || i, 'BEGIN');
 				greetings := greetings || (SELECT r FROM dblink('p' || i, 'SELECT kinds_greet()') t(r bytea));
 				IF i < cardinality(nodes) THEN
-					PERFORM kinds_connect('127.0.0.1', (SELECT r FROM dblink('p' || i, format('SELECT rdma.hello(%L)', kinds_greet())) t(r bytea)));
+					PERFORM kinds_connect('127.0.0.1', (SELECT r FROM dblink('p' || i, format('SELECT rdma_internal.hello(%L)', kinds_greet())) t(r bytea)));
 				END IF;
 			END LOOP;
 			d := kinds_listen(kinds_make(1, greetings, ARRAY[kinds_greet()], 4, 65536), 0);
@@ -122,7 +122,7 @@ is_deeply(lanes($producers), $before, 'off: no counter moves at the producers');
 
 SKIP:
 {
-	skip 'the device has no atomics', 3 if $consumer->safe_psql('postgres', 'SELECT bool_or(atomics) FROM rdma.devices() WHERE in_use') ne 't';
+	skip 'the device has no atomics', 3 if $consumer->safe_psql('postgres', 'SELECT bool_or(atomics) FROM rdma_internal.devices() WHERE in_use') ne 't';
 	my ($used, $end) = gather('SET rdma_fdw.receive_pool = on; SET rdma_fdw.receive_buffers = 16', [$producers], 8, 50, 0);
 	my $after = lanes($producers);
 	is($end, 'ended', 'a pool with room for all');

@@ -1,4 +1,4 @@
-# Bad days of rdma.exchange: a backend, an engine or a query fails while nodes build or probe, or one is stopped for a while. Every other node gets an error that
+# Bad days of rdma_internal.exchange: a backend, an engine or a query fails while nodes build or probe, or one is stopped for a while. Every other node gets an error that
 # says so, within the deadline, nobody gets a result that is not whole, and afterwards no flow and no buffer is held anywhere and the next statement works.
 use strict;
 use warnings;
@@ -35,8 +35,8 @@ my $slow = 'SELECT slowly(id), t FROM t';
 sub join_of
 {
 	my ($probe, $build) = @_;
-	return "SELECT count(*) FROM rdma.exchange('number=1 kind=repartition keys=1 rows=100000', '$probe') AS p(id int, t text)"
-	  . " JOIN rdma.exchange('number=2 kind=repartition keys=1 rows=1000', '$build') AS b(id int, t text) USING (id)";
+	return "SELECT count(*) FROM rdma_internal.exchange('number=1 kind=repartition keys=1 rows=100000', '$probe') AS p(id int, t text)"
+	  . " JOIN rdma_internal.exchange('number=2 kind=repartition keys=1 rows=1000', '$build') AS b(id int, t text) USING (id)";
 }
 my %phase = (build => join_of($fast, $slow), probe => join_of($slow, $fast));
 my %whole = exchange_run($coord, 'n1,n2', 2, join_of($fast, $fast));
@@ -62,7 +62,7 @@ sub bad_day
 	my $sql = exchange_sql('n1,n2', 2, $phase{$phase}, slot_size => 4096, slots => 2, settings => { all => 'SET enable_mergejoin = off; SET enable_nestloop = off' });
 	my $job = start([ 'psql', '-X', '-A', '-t', '-q', '-d', $coord->connstr('postgres'), '-c', $sql ], '<', '/dev/null', '>', \$out, '2>', \$err);
 
-	ok(rdma_wait($node{n2}, "SELECT count(*) > 0 FROM pg_stat_activity WHERE application_name = 'member_n2' AND query LIKE '%rdma.exchange(''number%' AND state = 'active'", 60), "it runs $when");
+	ok(rdma_wait($node{n2}, "SELECT count(*) > 0 FROM pg_stat_activity WHERE application_name = 'member_n2' AND query LIKE '%rdma_internal.exchange(''number%' AND state = 'active'", 60), "it runs $when");
 	ok(rdma_wait($node{n1}, 'SELECT coalesce(sum(rows), 0) > 50 FROM rdma.stat_flows', 60), "rows move $when");
 	my $pid = $node{n2}->safe_psql('postgres', "SELECT pid FROM pg_stat_activity WHERE application_name = 'member_n2'");
 
@@ -108,7 +108,7 @@ foreach my $phase (qw(build probe))
 	$sql = exchange_sql('n1,n2', 2, $small, slot_size => 4096, slots => 1);
 	my $job = start([ 'psql', '-X', '-A', '-t', '-q', '-d', $coord->connstr('postgres'), '-c', $sql ], '<', '/dev/null', '>', \$out, '2>', \$err);
 
-	ok(rdma_wait($node{n2}, "SELECT count(*) > 0 FROM pg_stat_activity WHERE application_name = 'member_n2' AND query LIKE '%rdma.exchange(''number%' AND state = 'active'", 60), 'it runs');
+	ok(rdma_wait($node{n2}, "SELECT count(*) > 0 FROM pg_stat_activity WHERE application_name = 'member_n2' AND query LIKE '%rdma_internal.exchange(''number%' AND state = 'active'", 60), 'it runs');
 	my $pid = $node{n2}->safe_psql('postgres', "SELECT pid FROM pg_stat_activity WHERE application_name = 'member_n2'");
 
 	kill 'STOP', $pid;
@@ -126,21 +126,21 @@ my $no_group = qr/description of a flow is not valid|invalid set-up/;
 foreach my $call ("exchange_listen(0, '{}')", "exchange_listen(0, NULL)", "exchange_listen(0, ARRAY[NULL::bytea])", "exchange_listen(0, ARRAY[''::bytea])", "exchange_listen(0, ARRAY['\\x0011'::bytea])",
 	"exchange_open(0, '{}')", "exchange_open(0, ARRAY['\\x00'::bytea])", "exchange_connect('n2', '\\x0011')")
 {
-	my ($status, $out, $err) = $node->psql('postgres', "SELECT rdma.$call");
-	like($err, qr/$no_group|answer of a node to rdma.hello is not valid/, "rdma.$call is refused");
+	my ($status, $out, $err) = $node->psql('postgres', "SELECT rdma_internal.$call");
+	like($err, qr/$no_group|answer of a node to rdma_internal.hello is not valid/, "rdma_internal.$call is refused");
 }
 
 # ---- where an engine may be sent to
 $node->safe_psql('postgres', q{CREATE ROLE stranger LOGIN; SELECT rdma.grant_access('stranger', 'exchange')});
-my $greeting = $node->safe_psql('postgres', 'SELECT rdma.exchange_greet()');
-my $hello = $node{n2}->safe_psql('postgres', "SELECT rdma.hello('$greeting')");
+my $greeting = $node->safe_psql('postgres', 'SELECT rdma_internal.exchange_greet()');
+my $hello = $node{n2}->safe_psql('postgres', "SELECT rdma_internal.hello('$greeting')");
 # of a node that is not connected, with another key: RfHelloReply.node and key
 my $key = x25519("o" x 32, $X25519_BASE);
 my $other = "overlay(overlay('$hello'::bytea PLACING '\\x" . unpack('H*', identity($key)) . "'::bytea FROM 17 FOR 16) PLACING '\\x" . unpack('H*', $key) . "'::bytea FROM 65 FOR 32)";
 sub sent_to
 {
 	my ($address) = @_;
-	my ($status, $out, $err) = $node->psql('postgres', "SET rdma_fdw.connect_timeout = '1s'; SET ROLE stranger; \\set VERBOSITY verbose\nSELECT rdma.exchange_connect('$address', $other)");
+	my ($status, $out, $err) = $node->psql('postgres', "SET rdma_fdw.connect_timeout = '1s'; SET ROLE stranger; \\set VERBOSITY verbose\nSELECT rdma_internal.exchange_connect('$address', $other)");
 	return $err;
 }
 sub allow
@@ -161,7 +161,7 @@ foreach my $port (1, $node->port, $node->safe_psql('postgres', 'SELECT port FROM
 {
 	my $there = sprintf($at, "'\\x" . unpack('H*', pack('V', $port)) . "'::bytea");
 	my $start = time();
-	my (undef, undef, $err) = $node->psql('postgres', "SET rdma_fdw.connect_timeout = '1s'; SET ROLE stranger; \\set VERBOSITY verbose\nSELECT rdma.exchange_connect('127.0.0.1', $there)");
+	my (undef, undef, $err) = $node->psql('postgres', "SET rdma_fdw.connect_timeout = '1s'; SET ROLE stranger; \\set VERBOSITY verbose\nSELECT rdma_internal.exchange_connect('127.0.0.1', $there)");
 	cmp_ok(time() - $start, '>=', 1, 'what a port does is not told by the time either');
 	$err =~ s/^psql:<stdin>:\d+: //mg;
 	$told{$err}++;
@@ -183,7 +183,7 @@ $node->reload;
 
 $coord->safe_psql('postgres', q{
 	CREATE FUNCTION make(kind int, slots int, size int) RETURNS bytea LANGUAGE sql AS $$
-		SELECT kinds_make(kind, ARRAY[g, g], ARRAY[g, g], slots, size) FROM (SELECT rdma.exchange_greet() g) s $$});
+		SELECT kinds_make(kind, ARRAY[g, g], ARRAY[g, g], slots, size) FROM (SELECT rdma_internal.exchange_greet() g) s $$});
 my %forged = (
 	'another kind of flow' => 'make(4, 4, 65536)',
 	'a byte too many' => "make(3, 4, 65536) || '\\x00'",
@@ -193,38 +193,38 @@ my %forged = (
 	'too many members' => 'set_byte(make(3, 4, 65536), 13, 255)');
 foreach my $what (sort keys %forged)
 {
-	my ($status, $out, $err) = $coord->psql('postgres', "SELECT rdma.exchange_listen(0, ARRAY[$forged{$what}])");
+	my ($status, $out, $err) = $coord->psql('postgres', "SELECT rdma_internal.exchange_listen(0, ARRAY[$forged{$what}])");
 	like($err, qr/$no_group|has version/, "a group with $what is refused");
 }
 foreach my $places ("0, ARRAY[make(3, 4, 65536)], '{2}'", "0, ARRAY[make(3, 4, 65536)], '{-2}'", "7, ARRAY[make(3, 4, 65536)]", "0, ARRAY[make(3, 4, 65536)], '{0,0}'")
 {
-	my ($status, $out, $err) = $coord->psql('postgres', "SELECT rdma.exchange_listen($places)");
+	my ($status, $out, $err) = $coord->psql('postgres', "SELECT rdma_internal.exchange_listen($places)");
 	like($err, qr/invalid set-up/, "places $places are refused");
 }
-my ($status, $out, $err) = $coord->psql('postgres', q{BEGIN; SELECT rdma.exchange_listen(0, ARRAY[g], '{0}', '{NULL}') IS NULL FROM make(3, 4, 65536) g; SELECT rdma.exchange_open(0, ARRAY[make(3, 4, 65536)])});
+my ($status, $out, $err) = $coord->psql('postgres', q{BEGIN; SELECT rdma_internal.exchange_listen(0, ARRAY[g], '{0}', '{NULL}') IS NULL FROM make(3, 4, 65536) g; SELECT rdma_internal.exchange_open(0, ARRAY[make(3, 4, 65536)])});
 like($err, qr/cannot be merged/, 'opening another group than was listened for is refused');
-($status, $out, $err) = $coord->psql('postgres', q{BEGIN; CREATE TEMP TABLE g AS SELECT make(3, 4, 65536) g; SELECT rdma.exchange_listen(0, ARRAY[g], '{0}', '{NULL}') IS NULL FROM g; SELECT rdma.exchange_open(0, ARRAY[g]) FROM g});
+($status, $out, $err) = $coord->psql('postgres', q{BEGIN; CREATE TEMP TABLE g AS SELECT make(3, 4, 65536) g; SELECT rdma_internal.exchange_listen(0, ARRAY[g], '{0}', '{NULL}') IS NULL FROM g; SELECT rdma_internal.exchange_open(0, ARRAY[g]) FROM g});
 like($err, qr/does not listen yet/, 'opening before others listen is refused');
-($status, $out, $err) = $node->psql('postgres', "SELECT rdma.exchange('number=1 kind=replicate', 'SELECT 1')");
-like($err, qr/cannot be called like other functions|record/, 'calling rdma.exchange itself is refused');
-($status, $out, $err) = $node->psql('postgres', q{CREATE ROLE nobody; SET ROLE nobody; SELECT * FROM rdma.exchange('number=1 kind=replicate', 'SELECT 1') AS x(a int)});
+($status, $out, $err) = $node->psql('postgres', "SELECT rdma_internal.exchange('number=1 kind=replicate', 'SELECT 1')");
+like($err, qr/cannot be called like other functions|record/, 'calling rdma_internal.exchange itself is refused');
+($status, $out, $err) = $node->psql('postgres', q{CREATE ROLE nobody; SET ROLE nobody; SELECT * FROM rdma_internal.exchange('number=1 kind=replicate', 'SELECT 1') AS x(a int)});
 like($err, qr/permission denied for function exchange/, 'who may not execute it cannot use it in FROM');
 
 # A statement that fails inside a savepoint takes the set with it; what runs then has nothing to do with it.
 ($status, $out, $err) = $coord->psql('postgres', q{
 	BEGIN;
-	CREATE TEMP TABLE g AS SELECT kinds_make(3, ARRAY[g], ARRAY[g], 4, 65536) g FROM (SELECT rdma.exchange_greet() g) s;
-	SELECT rdma.exchange_listen(0, ARRAY[g]) IS NULL FROM g;
-	SELECT rdma.exchange_open(0, ARRAY[g]) FROM g;
+	CREATE TEMP TABLE g AS SELECT kinds_make(3, ARRAY[g], ARRAY[g], 4, 65536) g FROM (SELECT rdma_internal.exchange_greet() g) s;
+	SELECT rdma_internal.exchange_listen(0, ARRAY[g]) IS NULL FROM g;
+	SELECT rdma_internal.exchange_open(0, ARRAY[g]) FROM g;
 	SAVEPOINT s;
-	SELECT 1 / (n - 5) FROM rdma.exchange('number=1 kind=replicate', 'SELECT generate_series(1, 10)') AS x(n int);
+	SELECT 1 / (n - 5) FROM rdma_internal.exchange('number=1 kind=replicate', 'SELECT generate_series(1, 10)') AS x(n int);
 	ROLLBACK TO s;
-	SELECT n FROM rdma.exchange('number=1 kind=replicate', 'SELECT 1') AS x(n int);
+	SELECT n FROM rdma_internal.exchange('number=1 kind=replicate', 'SELECT 1') AS x(n int);
 	ROLLBACK TO s;
-	SELECT rdma.exchange_listen(0, ARRAY[g]) IS NULL FROM g;
-	SELECT rdma.exchange_open(0, ARRAY[g]) FROM g;
+	SELECT rdma_internal.exchange_listen(0, ARRAY[g]) IS NULL FROM g;
+	SELECT rdma_internal.exchange_open(0, ARRAY[g]) FROM g;
 	SAVEPOINT s;
-	SELECT 'alone ' || sum(n) FROM rdma.exchange('number=1 kind=repartition keys=1', 'SELECT generate_series(1, 10)') AS x(n int);
+	SELECT 'alone ' || sum(n) FROM rdma_internal.exchange('number=1 kind=repartition keys=1', 'SELECT generate_series(1, 10)') AS x(n int);
 	COMMIT}, on_error_stop => 0);
 like($err, qr/division by zero.*exchange 1 is not set up/s, 'a set ends with the savepoint that its statement failed in');
 like($out, qr/^alone 55$/m, 'and the next one works, also for one node alone');

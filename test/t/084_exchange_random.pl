@@ -37,7 +37,7 @@ sub exchange_of
 	my $rows = pick(1, 100, 100000);
 
 	$number++;
-	return ("rdma.exchange('number=$number kind=repartition keys=$key rows=$rows', \$q$number\$$query\$q$number\$) AS %s(id int, k int, t text, x numeric)", "($truth) AS %s");
+	return ("rdma_internal.exchange('number=$number kind=repartition keys=$key rows=$rows', \$q$number\$$query\$q$number\$) AS %s(id int, k int, t text, x numeric)", "($truth) AS %s");
 }
 
 sub relation
@@ -59,8 +59,8 @@ sub joined
 	my ($left, $left_truth) = relation($key, $depth);
 	my ($right, $right_truth) = relation($key, $depth);
 	# rows of the right side without partners are not needed: its exchange has the higher number
-	my ($filter) = $left =~ /^rdma\.exchange\('number=(\d+)/;
-	$right =~ s/^(rdma\.exchange\('number=\d+)/$1 filter=$filter/ if $type =~ /^(JOIN|LEFT JOIN)$/ && rand() < 0.6;
+	my ($filter) = $left =~ /^rdma_internal\.exchange\('number=(\d+)/;
+	$right =~ s/^(rdma_internal\.exchange\('number=\d+)/$1 filter=$filter/ if $type =~ /^(JOIN|LEFT JOIN)$/ && rand() < 0.6;
 	my $select = "SELECT coalesce(l.id, r.id) AS id, coalesce(l.k, r.k, 1) AS k, coalesce(l.t, '') || '-' || coalesce(r.t, '') AS t, coalesce(l.x, 0) + coalesce(r.x, 0) AS x"
 	  . " FROM %s $type %s ON l.$column = r.$column" . ($type ne 'FULL JOIN' && rand() < 0.3 ? ' AND l.x < r.x' : '');
 

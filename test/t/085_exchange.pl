@@ -1,4 +1,4 @@
-# rdma.exchange on the data nodes, with a plain script as its coordinator (RdmaExchange.pm): every row arrives once and where its hash says, joins over
+# rdma_internal.exchange on the data nodes, with a plain script as its coordinator (RdmaExchange.pm): every row arrives once and where its hash says, joins over
 # exchanges give what one node gives, in any order in which the nodes' own plans read them, and nothing is left behind. Bad days are in 082_exchange_bad_days.
 use strict;
 use warnings;
@@ -38,13 +38,13 @@ $coord->safe_psql('postgres', "CREATE TABLE all_a AS $rows_a; CREATE TABLE all_b
 
 my %columns = (a => 'id int, k int, t text, x numeric(12,2), l bigint', b => 'id int, k int, t text', c => 'id int, t text', nothing => 'id int, k int');
 
-# rdma.exchange over a table
+# rdma_internal.exchange over a table
 sub ex
 {
 	my ($number, $table, $spec, $where) = @_;
 
 	$where = defined $where ? " WHERE $where" : '';
-	return "rdma.exchange('number=$number $spec', \$q\$SELECT * FROM $table$where\$q\$) AS $table($columns{$table})";
+	return "rdma_internal.exchange('number=$number $spec', \$q\$SELECT * FROM $table$where\$q\$) AS $table($columns{$table})";
 }
 sub by { return "kind=repartition keys=$_[0] rows=" . ($_[1] // 1000); }
 my $everywhere = 'kind=replicate rows=100';
@@ -81,9 +81,9 @@ same('no column is wanted', 'n1,n2,n3', 1, "SELECT 1 FROM " . ex(1, 'a', by(1)),
 
 # ---- replicate
 same('replicate', 'n1,n2,n3', 1, "SELECT ROW(id, t)::text FROM " . ex(1, 'c', $everywhere), "SELECT all_c::text FROM all_c, generate_series(1, 3)");
-same('replicate with rows larger than a buffer', 'n1,n2', 1, "SELECT id || md5(t) FROM rdma.exchange('number=1 $everywhere', 'SELECT id, repeat(t, 1000) FROM c') AS x(id int, t text)",
+same('replicate with rows larger than a buffer', 'n1,n2', 1, "SELECT id || md5(t) FROM rdma_internal.exchange('number=1 $everywhere', 'SELECT id, repeat(t, 1000) FROM c') AS x(id int, t text)",
 	"SELECT id || md5(repeat(t, 1000)) FROM all_c, generate_series(1, 2)", slot_size => 8192, slots => 2);
-same('repartition of rows larger than a buffer', 'n1,n2', 1, "SELECT id || md5(t) FROM rdma.exchange('number=1 kind=repartition keys=2', 'SELECT id, repeat(t, 1000) FROM c') AS x(id int, t text)",
+same('repartition of rows larger than a buffer', 'n1,n2', 1, "SELECT id || md5(t) FROM rdma_internal.exchange('number=1 kind=repartition keys=2', 'SELECT id, repeat(t, 1000) FROM c') AS x(id int, t text)",
 	"SELECT id || md5(repeat(t, 1000)) FROM all_c", slot_size => 4096, slots => 1);
 
 # ---- what all get lies once for all of them: rows come until the engine has given memory for that, and then some that check the bytes
@@ -95,7 +95,7 @@ my $until_placed = "WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM
 	SELECT n, md5(n::text) FROM r UNION ALL SELECT n, repeat(md5(n::text), n % 40) FROM generate_series(1, 5000) n";
 foreach my $pool ('off', 'on')
 {
-	my %placed = exchange_run($coord, 'n1,n2,n3', 1, "SELECT count(*) || ' ' || sum(hashtext(t)::bigint) || ' ' || sum(n::bigint) FROM rdma.exchange('number=1 $everywhere', \$q\$$until_placed\$q\$) AS x(n int, t text)",
+	my %placed = exchange_run($coord, 'n1,n2,n3', 1, "SELECT count(*) || ' ' || sum(hashtext(t)::bigint) || ' ' || sum(n::bigint) FROM rdma_internal.exchange('number=1 $everywhere', \$q\$$until_placed\$q\$) AS x(n int, t text)",
 		settings => { map { $_ => "$in_place; SET rdma_fdw.receive_pool = $pool" } qw(n1 n2 n3) }, slot_size => 8192, slots => 3);
 
 	like($placed{n1}, qr/^\d+ -?\d+ \d+$/, "receive_pool = $pool: rows that lie once for all");
@@ -103,10 +103,10 @@ foreach my $pool ('off', 'on')
 	is($_->safe_psql('postgres', 'SELECT still_copied()'), 'f', 'sent from there') foreach @all;
 	$_->safe_psql('postgres', "TRUNCATE mark; INSERT INTO mark $mark") foreach @all;
 }
-my %placed = exchange_run($coord, 'n1,n2,n3', 1, "SELECT 1 FROM rdma.exchange('number=1 $everywhere', \$q\$SELECT n, 1 / (4001 - n) FROM ($until_placed) s(n, t)\$q\$) AS x(n int, m int)",
+my %placed = exchange_run($coord, 'n1,n2,n3', 1, "SELECT 1 FROM rdma_internal.exchange('number=1 $everywhere', \$q\$SELECT n, 1 / (4001 - n) FROM ($until_placed) s(n, t)\$q\$) AS x(n int, m int)",
 	settings => { n1 => $in_place, n2 => $in_place, n3 => $in_place }, slot_size => 4096, slots => 2);
 like(join(' ', @placed{qw(n1 n2 n3)}), qr/division by zero/, 'an error while they are sent from there');
-%placed = exchange_run($coord, 'n1,n2,n3', 1, "SELECT t FROM rdma.exchange('number=1 $everywhere', \$q\$$until_placed\$q\$) AS x(n int, t text) LIMIT (SELECT 10 * count(*) FROM a WHERE id = 10)",
+%placed = exchange_run($coord, 'n1,n2,n3', 1, "SELECT t FROM rdma_internal.exchange('number=1 $everywhere', \$q\$$until_placed\$q\$) AS x(n int, t text) LIMIT (SELECT 10 * count(*) FROM a WHERE id = 10)",
 	settings => { n1 => $in_place, n2 => $in_place, n3 => $in_place }, slot_size => 4096, slots => 2);
 is(join(' ', map { $placed{$_} =~ /ERROR/ ? $placed{$_} : scalar(split /\n/, $placed{$_}) } qw(n1 n2 n3)),
 	join(' ', map { 10 * $_->safe_psql('postgres', 'SELECT count(*) FROM a WHERE id = 10') } @node{qw(n1 n2 n3)}), 'some nodes stop reading early');
@@ -115,7 +115,7 @@ ok($_->poll_query_until('postgres', 'SELECT value_used = 0 FROM rdma.stat_engine
 
 # ---- rows do not wait until there are many of them: n1 makes twenty a second without end, and all go to n2, which wants three
 my $key = $coord->safe_psql('postgres', 'SELECT min(v) FROM generate_series(1, 100) v WHERE rdma.hash_node(2, v) = 1');
-my %first = exchange_run($coord, 'n1,n2', 1, "SELECT k FROM rdma.exchange('number=1 kind=repartition keys=1', 'SELECT $key, pg_sleep(0.05)::text FROM a, generate_series(1, 1000000) WHERE id = 1') AS x(k int, t text)
+my %first = exchange_run($coord, 'n1,n2', 1, "SELECT k FROM rdma_internal.exchange('number=1 kind=repartition keys=1', 'SELECT $key, pg_sleep(0.05)::text FROM a, generate_series(1, 1000000) WHERE id = 1') AS x(k int, t text)
 	LIMIT (SELECT 3 - 3 * count(*) FROM a WHERE id = 1)");
 is($first{n2}, "$key\n$key\n$key", 'the first rows leave when they have waited for rdma_fdw.flush_time') or diag($first{error});
 
@@ -161,7 +161,7 @@ same('three exchanges side by side', 'n1,n2,n3', 3,
 	"SELECT a.id || ' ' || b.id || ' ' || c.id FROM " . ex(1, 'a', by(2)) . ' JOIN ' . ex(2, 'b', by(2)) . ' ON a.k = b.k JOIN ' . ex(3, 'c', $everywhere) . ' ON c.id = a.k',
 	"SELECT a.id || ' ' || b.id || ' ' || c.id FROM all_a a JOIN all_b b ON a.k = b.k JOIN all_c c ON c.id = a.k", settings => { n2 => $ways{merge} }, slot_size => 4096, slots => 2);
 my $inner = "SELECT a.id, b.id, a.t, b.k FROM " . ex(1, 'a', by(2)) . " JOIN " . ex(2, 'b', by(2)) . " ON a.k = b.k WHERE a.id % 5 = 0";
-my $nested = "rdma.exchange('number=3 kind=repartition keys=1 rows=2000', \$n\$$inner\$n\$) AS j(aid int, bid int, t text, k int)";
+my $nested = "rdma_internal.exchange('number=3 kind=repartition keys=1 rows=2000', \$n\$$inner\$n\$) AS j(aid int, bid int, t text, k int)";
 foreach my $how (sort keys %ways)
 {
 	same("an exchange inside another's query ($how joins on one node)", 'n1,n2,n3', 4,
@@ -194,12 +194,12 @@ sub reader
 {
 	my ($number, $reader, $table, $spec, $name) = @_;
 
-	return "rdma.exchange('number=$number $spec reader=$reader', '') AS $name($columns{$table})";
+	return "rdma_internal.exchange('number=$number $spec reader=$reader', '') AS $name($columns{$table})";
 }
 my $pairs = "SELECT b.id || b.t || y.id || y.t FROM " . ex(1, 'b', by(2)) . ' JOIN ' . reader(1, 2, 'b', by(2), 'y') . ' ON b.k = y.k AND b.id < y.id';
 my $all_pairs = 'SELECT x.id || x.t || y.id || y.t FROM all_b x JOIN all_b y ON x.k = y.k AND x.id < y.id';
 my $inside = 'SELECT c.id, a.id, a.t FROM c JOIN ' . reader(1, 2, 'a', $everywhere, 'a') . ' ON a.k = c.id';
-my $around = "rdma.exchange('number=2 kind=repartition keys=2 rows=2000', \$n\$$inside\$n\$) AS j(cid int, aid int, t text)";
+my $around = "rdma_internal.exchange('number=2 kind=repartition keys=2 rows=2000', \$n\$$inside\$n\$) AS j(cid int, aid int, t text)";
 my $both = 'SELECT b.id || j.t || coalesce(a.x, 0) FROM ' . ex(3, 'b', by(1)) . ' JOIN ' . ex(1, 'a', $everywhere) . " ON b.k = a.k AND a.id % 7 = 0 LEFT JOIN $around ON j.aid = b.id";
 my $both_rows = "SELECT b.id || j.t || coalesce(a.x, 0) FROM all_b b JOIN all_a a ON b.k = a.k AND a.id % 7 = 0 LEFT JOIN (SELECT a.id AS aid, a.t FROM all_c c JOIN all_a a ON a.k = c.id) j ON j.aid = b.id";
 my $parallel = "SET max_parallel_workers_per_gather = 2; SET parallel_setup_cost = 0; SET parallel_tuple_cost = 0; SET min_parallel_table_scan_size = 0";
@@ -217,7 +217,7 @@ foreach my $how (sort keys %how)
 }
 # A hash table that grows, for which its processes meet, while rows still come from one node; also below Append, where some rows are there at once
 $node{$_}->safe_psql('postgres', 'CREATE TABLE late AS SELECT n AS id FROM generate_series(1, ' . ($_ eq 'n1' ? 20000 : 0) . ') n; CREATE TABLE h AS SELECT n AS id, n % 1200 AS k FROM generate_series(1, 20000) n; ANALYZE h, late') foreach (keys %node);
-my $late = "rdma.exchange('number=2 kind=repartition keys=1 rows=10', 'SELECT id, CASE WHEN id % 500 = 0 THEN pg_sleep(0.02)::text ELSE md5(id::text) END FROM late') AS l(id int, t text)";
+my $late = "rdma_internal.exchange('number=2 kind=repartition keys=1 rows=10', 'SELECT id, CASE WHEN id % 500 = 0 THEN pg_sleep(0.02)::text ELSE md5(id::text) END FROM late') AS l(id int, t text)";
 my $growing = 'SELECT a.id || md5(string_agg(s.t, $$,$$ ORDER BY s.t)) FROM ' . ex(1, 'a', by(1, 100000)) . ' JOIN %s s ON a.id = s.id GROUP BY a.id';
 my $grown = "SELECT a.id || md5(string_agg(s.t, ',' ORDER BY s.t)) FROM all_a a JOIN (%s) s ON a.id = s.id GROUP BY a.id";
 my $all_late = "SELECT n AS id, CASE WHEN n % 500 = 0 THEN '' ELSE md5(n::text) END AS t FROM generate_series(1, 20000) n";
@@ -273,7 +273,7 @@ same('parallel queries that begin when nothing is wanted any more', 'n1,n2,n3', 
 	settings => { all => "$parallel; $ways{merge}" }, slot_size => 4096, slots => 1);
 foreach my $mode (qw(force_custom_plan force_generic_plan))
 {
-	my $prepare = "SET plan_cache_mode = $mode; PREPARE p(int, text, int) AS SELECT a.id || a.t FROM rdma.exchange('number=1 kind=repartition keys=1', 'SELECT id, t FROM a WHERE id < \$1 AND t <> \$2') AS a(id int, t text) WHERE id > \$3";
+	my $prepare = "SET plan_cache_mode = $mode; PREPARE p(int, text, int) AS SELECT a.id || a.t FROM rdma_internal.exchange('number=1 kind=repartition keys=1', 'SELECT id, t FROM a WHERE id < \$1 AND t <> \$2') AS a(id int, t text) WHERE id > \$3";
 
 	same("parameters inside an exchange ($mode)", 'n1,n2,n3', 1, "EXECUTE p(500, 'text 8', 3)", "SELECT id || t FROM all_a WHERE id < 500 AND id > 3 AND t <> 'text 8'", settings => { all => $prepare });
 }
@@ -319,30 +319,30 @@ refused('the same exchange twice', qr/exchange 1 is in the statement twice/, 'SE
 refused('a reader of nothing', qr/reader 2 of exchange 1 finds no such rows/, 'SELECT 1 FROM ' . reader(1, 2, 'a', by(1), 'x'));
 refused('a reader of other columns', qr/reader 2 of exchange 1 finds no such rows/, 'SELECT 1 FROM ' . ex(1, 'a', by(1)) . ', ' . reader(1, 2, 'b', by(1), 'x'));
 # what the other node says then depends on which of them ends first
-my %own = exchange_run($coord, 'n1,n2', 1, "SELECT 1 FROM rdma.exchange('number=1 kind=replicate', \$q\$SELECT id FROM rdma.exchange('number=1 kind=replicate reader=2', '') AS x(id int)\$q\$) AS y(id int)");
+my %own = exchange_run($coord, 'n1,n2', 1, "SELECT 1 FROM rdma_internal.exchange('number=1 kind=replicate', \$q\$SELECT id FROM rdma_internal.exchange('number=1 kind=replicate reader=2', '') AS x(id int)\$q\$) AS y(id int)");
 like("$own{n1} $own{n2}", qr/exchange 1 is read by its own query/, 'a reader of the exchange around it');
 ok(exchange_idle(@all), 'a reader of the exchange around it: no flow is left');
 refused('a reader of an exchange that is not set up', qr/exchange 3 is not set up in this session/, 'SELECT 1 FROM ' . reader(3, 2, 'a', by(1), 'x'));
-refused('not a SELECT', qr/SELECT statements only/, "SELECT 1 FROM rdma.exchange('number=1 kind=replicate', 'DELETE FROM a') AS x(id int)");
-refused('a SELECT that changes data', qr/data-modifying/, "SELECT 1 FROM rdma.exchange('number=1 kind=replicate', 'WITH d AS (DELETE FROM a RETURNING 1) SELECT * FROM d') AS x(id int)");
-refused('two statements', qr/exactly one SELECT/, "SELECT 1 FROM rdma.exchange('number=1 kind=replicate', 'SELECT 1; SELECT 2') AS x(id int)");
-refused('another number of columns', qr/returns 2 columns, but 1 are defined/, "SELECT 1 FROM rdma.exchange('number=1 kind=replicate', 'SELECT 1, 2') AS x(id int)");
-refused('text that is no value of the defined type', qr/invalid input syntax for type integer: "one"/, "SELECT 1 FROM rdma.exchange('number=1 kind=replicate', \$\$SELECT 'one'\$\$) AS x(id int)");
+refused('not a SELECT', qr/SELECT statements only/, "SELECT 1 FROM rdma_internal.exchange('number=1 kind=replicate', 'DELETE FROM a') AS x(id int)");
+refused('a SELECT that changes data', qr/data-modifying/, "SELECT 1 FROM rdma_internal.exchange('number=1 kind=replicate', 'WITH d AS (DELETE FROM a RETURNING 1) SELECT * FROM d') AS x(id int)");
+refused('two statements', qr/exactly one SELECT/, "SELECT 1 FROM rdma_internal.exchange('number=1 kind=replicate', 'SELECT 1; SELECT 2') AS x(id int)");
+refused('another number of columns', qr/returns 2 columns, but 1 are defined/, "SELECT 1 FROM rdma_internal.exchange('number=1 kind=replicate', 'SELECT 1, 2') AS x(id int)");
+refused('text that is no value of the defined type', qr/invalid input syntax for type integer: "one"/, "SELECT 1 FROM rdma_internal.exchange('number=1 kind=replicate', \$\$SELECT 'one'\$\$) AS x(id int)");
 refused('a key that is no column', qr/exchange 1 has no column 9/, 'SELECT 1 FROM ' . ex(1, 'a', by(9)));
-refused('a key that cannot be hashed', qr/extended hash function for type point/, "SELECT 1 FROM rdma.exchange('number=1 kind=repartition keys=1', 'SELECT point(1, 2)') AS x(p point)");
+refused('a key that cannot be hashed', qr/extended hash function for type point/, "SELECT 1 FROM rdma_internal.exchange('number=1 kind=repartition keys=1', 'SELECT point(1, 2)') AS x(p point)");
 refused('a filter without keys', qr/no exchange can be filtered by exchange 1/, 'SELECT 1 FROM ' . ex(1, 'c', $everywhere) . ', ' . ex(2, 'a', by(1) . ' filter=1'));
 refused('a filter by other keys', qr/no exchange can be filtered by exchange 1/, 'SELECT 1 FROM ' . ex(2, 'b', by(1) . ' filter=1') . ', ' . ex(1, 'a', by('1,2')));
 refused('a filter of rows that go elsewhere', qr/exchange 2 cannot be filtered/, 'SELECT 1 FROM ' . ex(1, 'a', by(1)) . ', ' . ex(2, 'b', by(1) . ' filter=1'), producers => 'n1');
 same('a filter by what is not in the statement', 'n1,n2', 2, 'SELECT b.id::text FROM ' . ex(2, 'b', by(1) . ' filter=1'), 'SELECT id::text FROM all_b');
 refused('a whole row', qr/whole rows of an exchange/, 'SELECT a FROM ' . ex(1, 'a', by(1)));
-refused('a query with an error', qr/relation "nowhere" does not exist/, "SELECT 1 FROM rdma.exchange('number=1 kind=replicate', 'SELECT id FROM nowhere') AS x(id int)");
+refused('a query with an error', qr/relation "nowhere" does not exist/, "SELECT 1 FROM rdma_internal.exchange('number=1 kind=replicate', 'SELECT id FROM nowhere') AS x(id int)");
 foreach my $spec ('', 'number=1', 'kind=replicate', 'number=0 kind=replicate', 'number=65 kind=replicate', 'number=1.5 kind=replicate', 'number=1 kind=gather', 'number=1 kind=repartition',
 	'number=1 kind=repartition keys=', 'number=1 kind=repartition keys=0', 'number=1 kind=repartition keys=1,x', 'number=1 kind=replicate keys=1', 'number=1 kind=replicate rows=-1', 'number=1 kind=replicate rows=nan',
 	'number=1 kind=replicate rows', 'number=1 kind=replicate what=1', 'number=1 kind=repartition keys=1 keys=1', 'number=1 kind=repartition keys=1 heavy=spread', 'number=1 kind=repartition keys=1 heavy=all:1',
 	'number=1 kind=repartition keys=1 filter=1', 'number=2 kind=repartition keys=1 filter=0', 'number=2 kind=replicate filter=1', 'number=2 kind=repartition keys=1 filter=1 filter=1',
 	'number=1 kind=replicate reader=0', 'number=1 kind=replicate reader=2 reader=3', 'number=1 kind=repartition keys=1 heavy=spread:-1', 'number=1 kind=repartition keys=1 heavy=spread:99999999999999999999')
 {
-	my ($status, $out, $err) = $node{n1}->psql('postgres', "SELECT 1 FROM rdma.exchange('$spec', 'SELECT 1') AS x(id int)");
+	my ($status, $out, $err) = $node{n1}->psql('postgres', "SELECT 1 FROM rdma_internal.exchange('$spec', 'SELECT 1') AS x(id int)");
 
 	like($err, qr/invalid description of an exchange/, "description \"$spec\" is refused");
 }
@@ -364,24 +364,24 @@ $coord->safe_psql('postgres', q{
 		FOR i IN 1 .. 2 LOOP
 			PERFORM dblink_connect('m' || i, (SELECT connstr FROM nodes n WHERE n.name = 'n' || i));
 			PERFORM dblink_exec('m' || i, 'BEGIN');
-			greetings[i] := ask('m' || i, 'rdma.exchange_greet()');
+			greetings[i] := ask('m' || i, 'rdma_internal.exchange_greet()');
 		END LOOP;
 		FOR g IN 1 .. 2 LOOP
 			groups[g] := kinds_make(3, greetings, greetings, 2, 65536);
 		END LOOP;
 		FOR i IN 1 .. 2 LOOP
-			filled := ask('m' || i, format(CASE i WHEN 1 THEN 'rdma.exchange_listen(0, %L)' ELSE 'kinds_listen_all(%L, 1)' END, groups))::bytea[];
+			filled := ask('m' || i, format(CASE i WHEN 1 THEN 'rdma_internal.exchange_listen(0, %L)' ELSE 'kinds_listen_all(%L, 1)' END, groups))::bytea[];
 			FOR g IN 1 .. 2 LOOP
 				groups[g] := kinds_merge(groups[g], filled[g]);
 			END LOOP;
 		END LOOP;
-		PERFORM ask('m1', format('rdma.exchange_open(0, %L)', groups));
+		PERFORM ask('m1', format('rdma_internal.exchange_open(0, %L)', groups));
 		PERFORM dblink_send_query('m2', format('SELECT kinds_lie(%L, 1, %s, %L, %s)', groups, number, messages, part));
 		answer := (SELECT r FROM dblink('m1', sql, false) AS t(r text));
 		IF answer IS NULL THEN
 			answer := 'ERROR: ' || dblink_error_message('m1');
 		ELSE
-			answer := answer || ' ' || ask('m1', '(SELECT sum(rows_filtered) FROM rdma.exchange_stats())');
+			answer := answer || ' ' || ask('m1', '(SELECT sum(rows_filtered) FROM rdma_internal.exchange_stats())');
 			PERFORM r FROM dblink_get_result('m2') AS t(r text);
 		END IF;
 		PERFORM dblink_disconnect('m1'), dblink_disconnect('m2');

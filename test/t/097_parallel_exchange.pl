@@ -35,8 +35,8 @@ foreach my $name (qw(n1 n2))
 sub join_of
 {
 	my ($output, $probe) = @_;
-	return "SELECT $output FROM rdma.exchange('number=1 kind=repartition keys=1 rows=4000', '$probe') AS p(id int, t text)"
-	  . " JOIN rdma.exchange('number=2 kind=repartition keys=1 rows=4000', 'SELECT id, t FROM t') AS b(id int, t text) USING (id)";
+	return "SELECT $output FROM rdma_internal.exchange('number=1 kind=repartition keys=1 rows=4000', '$probe') AS p(id int, t text)"
+	  . " JOIN rdma_internal.exchange('number=2 kind=repartition keys=1 rows=4000', 'SELECT id, t FROM t') AS b(id int, t text) USING (id)";
 }
 my $fast = 'SELECT id, t FROM t';
 # what the processes of a Gather do, and what is done before they are there
@@ -95,7 +95,7 @@ sub bad_day
 	finish($job);
 	return (exchange_parse($out), error => $err);
 }
-my $leader = "SELECT pid FROM pg_stat_activity WHERE application_name = 'member_n2' AND backend_type = 'client backend' AND query LIKE '%rdma.exchange(''number%' AND state = 'active'";
+my $leader = "SELECT pid FROM pg_stat_activity WHERE application_name = 'member_n2' AND backend_type = 'client backend' AND query LIKE '%rdma_internal.exchange(''number%' AND state = 'active'";
 # one that has the rows and is held
 my $worker = "SELECT pid FROM pg_stat_activity WHERE backend_type = 'parallel worker' AND leader_pid IN ($leader) AND wait_event = 'PgSleep'";
 
@@ -110,7 +110,7 @@ open_gate(0);
 nothing_left('after a worker that sends stood still');
 
 # ---- rows come late: the workers that are to share them are there before the last one is
-my $sharer = "SELECT pid FROM pg_stat_activity WHERE backend_type = 'parallel worker' AND query LIKE '%rdma.exchange(''number%' AND leader_pid IN ($leader)";
+my $sharer = "SELECT pid FROM pg_stat_activity WHERE backend_type = 'parallel worker' AND query LIKE '%rdma_internal.exchange(''number%' AND leader_pid IN ($leader)";
 %r = bad_day($held_below, $sharer, sub { open_gate(1) }, 'while rows come');
 is(($r{n1} // 0) + ($r{n2} // 0), 16000, 'and they get all of them') or diag(explain(\%r));
 open_gate(0);

@@ -152,7 +152,7 @@ foreach my $end ([ 'cancelled', q{SELECT pg_cancel_backend(pid) FROM pg_stat_act
 	ok(rdma_outcome($job), 'and ends');
 	like($job->{err}, qr/halt/, 'with an error: its constraint uses what that node lacks');
 	nothing_left('after that');
-	like(($coord->psql('postgres', q{SELECT rdma.note_move('many', 'x', 'n1', 'n2', NULL)}, extra_params => [ '-U', 'somebody' ]))[2], qr/must be owner/, 'only the owner may note');
+	like(($coord->psql('postgres', q{SELECT rdma_internal.note_move('many', 'x', 'n1', 'n2', NULL)}, extra_params => [ '-U', 'somebody' ]))[2], qr/must be owner/, 'only the owner may note');
 }
 
 done_testing();

@@ -146,21 +146,21 @@ is(now(), after($v), 'it shows on both');
 
 # ---- parts that are rolled back, or fail to be prepared, leave nothing behind
 $n1->safe_psql('postgres', "BEGIN; UPDATE t SET v = v WHERE k = 5; PREPARE TRANSACTION 'rdma_fdw_0123456789abcdef_5_0123456789abcdef_1_1'");
-is($n1->safe_psql('postgres', 'SELECT rdma.other_parts_age(1)'), 0, 'a part is prepared');
-is($n1->safe_psql('postgres', 'SELECT count(*) FROM rdma.unseen_parts(1, 0)'), 1, 'and not visible');
-is($n1->safe_psql('postgres', 'SELECT count(*) FROM rdma.unseen_parts(x\'0123456789abcdef\'::bigint, 0)'), 0, 'its own coordinator knows of it');
+is($n1->safe_psql('postgres', 'SELECT rdma_internal.other_parts_age(1)'), 0, 'a part is prepared');
+is($n1->safe_psql('postgres', 'SELECT count(*) FROM rdma_internal.unseen_parts(1, 0)'), 1, 'and not visible');
+is($n1->safe_psql('postgres', 'SELECT count(*) FROM rdma_internal.unseen_parts(x\'0123456789abcdef\'::bigint, 0)'), 0, 'its own coordinator knows of it');
 $n1->psql('postgres', "BEGIN; UPDATE t SET v = v WHERE k = 6; PREPARE TRANSACTION 'rdma_fdw_0123456789abcdef_5_0123456789abcdef_1_1'");
-is($n1->safe_psql('postgres', 'SELECT count(*) FROM rdma.unseen_parts(1, 0)'), 1, 'which stays there when another transaction wants its name');
+is($n1->safe_psql('postgres', 'SELECT count(*) FROM rdma_internal.unseen_parts(1, 0)'), 1, 'which stays there when another transaction wants its name');
 $n1->safe_psql('postgres', "ROLLBACK PREPARED 'rdma_fdw_0123456789abcdef_5_0123456789abcdef_1_1'");
 $n1->psql('postgres', "BEGIN; CREATE TEMP TABLE gone (); PREPARE TRANSACTION 'rdma_fdw_0123456789abcdef_5_0123456789abcdef_1_1'");
 $n1->psql('postgres', "BEGIN; UPDATE t SET v = v WHERE k = 5; SELECT 1 / 0; PREPARE TRANSACTION 'rdma_fdw_0123456789abcdef_5_0123456789abcdef_1_1'");
-is($n1->safe_psql('postgres', 'SELECT rdma.other_parts_age(1) > 0, count(*) FROM rdma.unseen_parts(1, 0)'), 't|0', 'nothing is left of it');
-is($n1->safe_psql('postgres', q{SELECT rdma.seen_parts(0, '{4711}', '{1000}'), rdma.seen_parts(0, '{4711}', '{3600000000000}'), rdma.seen_parts(0, '{}', '{}')}), 'f|t|f',
+is($n1->safe_psql('postgres', 'SELECT rdma_internal.other_parts_age(1) > 0, count(*) FROM rdma_internal.unseen_parts(1, 0)'), 't|0', 'nothing is left of it');
+is($n1->safe_psql('postgres', q{SELECT rdma_internal.seen_parts(0, '{4711}', '{1000}'), rdma_internal.seen_parts(0, '{4711}', '{3600000000000}'), rdma_internal.seen_parts(0, '{}', '{}')}), 'f|t|f',
 	'of what is older than the server a node does not know');
 $n1->safe_psql('postgres', "BEGIN; UPDATE t SET v = v WHERE k = 5; PREPARE TRANSACTION 'rdma_fdw_0123456789abcdef_5_0123456789abcdef_1_1'");
 $n1->restart;
 $n1->psql('postgres', "BEGIN; UPDATE t SET v = v WHERE k = 6; PREPARE TRANSACTION 'rdma_fdw_0123456789abcdef_5_0123456789abcdef_1_1'");
-is($n1->safe_psql('postgres', 'SELECT count(*) FROM rdma.unseen_parts(1, 0)'), 1, 'also after a restart');
+is($n1->safe_psql('postgres', 'SELECT count(*) FROM rdma_internal.unseen_parts(1, 0)'), 1, 'also after a restart');
 $n1->safe_psql('postgres', "ROLLBACK PREPARED 'rdma_fdw_0123456789abcdef_5_0123456789abcdef_1_1'");
 
 # ---- many at the same time: two coordinators write, both read

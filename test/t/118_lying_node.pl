@@ -23,15 +23,15 @@ my $prepared = 1;
 sub lie
 {
 	my ($name, $types, $rest) = @_;
-	$n1->safe_psql('postgres', "ALTER EXTENSION rdma_fdw DROP FUNCTION rdma.$name($types); ALTER FUNCTION rdma.$name($types) RENAME TO true_$name;
-CREATE FUNCTION rdma.$name($rest; GRANT EXECUTE ON FUNCTION rdma.$name TO PUBLIC");
+	$n1->safe_psql('postgres', "ALTER EXTENSION rdma_fdw DROP FUNCTION rdma_internal.$name($types); ALTER FUNCTION rdma_internal.$name($types) RENAME TO true_$name;
+CREATE FUNCTION rdma_internal.$name($rest; GRANT EXECUTE ON FUNCTION rdma_internal.$name TO PUBLIC");
 	return;
 }
 
 sub tell_the_truth
 {
 	my ($name, $types) = @_;
-	$n1->safe_psql('postgres', "DROP FUNCTION rdma.$name($types); ALTER FUNCTION rdma.true_$name RENAME TO $name; ALTER EXTENSION rdma_fdw ADD FUNCTION rdma.$name($types)");
+	$n1->safe_psql('postgres', "DROP FUNCTION rdma_internal.$name($types); ALTER FUNCTION rdma_internal.true_$name RENAME TO $name; ALTER EXTENSION rdma_fdw ADD FUNCTION rdma_internal.$name($types)");
 	return;
 }
 
@@ -47,7 +47,7 @@ sub ask
 }
 
 # ---- what n1 says of other coordinators goes to n2
-my @values = ([ q~'1}'', ''{1}''); DROP TABLE ledger; SELECT rdma.seen_parts(0, ''{1'~, 1, 1 ], [ 1, q~'1}''); DROP TABLE ledger --'~, 1 ],
+my @values = ([ q~'1}'', ''{1}''); DROP TABLE ledger; SELECT rdma_internal.seen_parts(0, ''{1'~, 1, 1 ], [ 1, q~'1}''); DROP TABLE ledger --'~, 1 ],
 	[ 1, 1, q~'x'~ ], [ q~' 1'~, 1, 1 ], [ q~'99999999999999999999'~, 1, 1 ], [ q~''~, q~''~, q~''~ ],
 	[ 1, 'NULL', 'NULL' ], [ q~'NaN'~, q~'1e3'~, q~'0x10'~ ]);
 foreach my $value (@values)

@@ -1,4 +1,4 @@
-# Roles with every kind of access call all functions of schema rdma with hostile values, as a coordinator in wrong hands would: test/lying,
+# Roles with every kind of access call all functions of the extension with hostile values, as a coordinator in wrong hands would: test/lying,
 # Lying/Calls.pm. Each call gives an answer or an error, within its time; nothing crashes, nothing that another role owns changes, and no code
 # of a role runs as another.
 use strict;

@@ -4,10 +4,11 @@
  *
  * PostgreSQL itself runs the command. Its effect on a table follows from the catalog before and
  * after it, where columns have numbers and constraints have OIDs, under any name:
- * rdma.table_definition() and rdma.propagate_table() compare and send, in the transaction's
- * sessions. CASCADE and the expression of ALTER COLUMN ... TYPE ... USING do not show there and are
- * taken from the command. The hook of object accesses sees every table that is dropped, in whatever
- * way, while it still exists; after the command these tables are dropped on the nodes.
+ * rdma_internal.table_definition() and rdma_internal.propagate_table() compare and send, in the
+ * transaction's sessions. CASCADE and the expression of ALTER COLUMN ... TYPE ... USING do not show
+ * there and are taken from the command. The hook of object accesses sees every table that is
+ * dropped, in whatever way, while it still exists; after the command these tables are dropped on
+ * the nodes.
  *
  * The nodes are asked with the rights and the user mapping of the table's owner: the options say
  * which tables these are, and the owner wrote them. A superuser who drops another role's schema
@@ -171,7 +172,8 @@ remember(RfDdlCommand *command, Oid relid)
 	table->relid = relid;
 	table->columns = columns_of(relid);
 	values[0] = ObjectIdGetDatum(relid);
-	table->definition = ask_as(GetUserId(), "SELECT rdma.table_definition($1)", 1, types, values);
+	table->definition = ask_as(GetUserId(), "SELECT rdma_internal.table_definition($1)", 1, types,
+							   values);
 	command->altered = lappend(command->altered, table);
 	MemoryContextSwitchTo(caller);
 }
@@ -565,7 +567,7 @@ check_defaults(Oid relid, AttrNumber columns)
 	relation_close(relation, NoLock);
 }
 
-/* See rdma.propagate_table. cascade: all that is dropped. */
+/* See rdma_internal.propagate_table. cascade: all that is dropped. */
 static Datum
 how_changed(const RfDdlCommand *command, bool cascade)
 {
@@ -603,7 +605,8 @@ propagate_changes(RfDdlCommand *command, bool cascade)
 		values[1] = table->definition;
 		values[2] = how;
 		(void) ask_as(rf_relation_owner(table->relid),
-					  "SELECT pg_catalog.count(*) FROM rdma.propagate_table($1, $2, $3)", 3, types,
+					  "SELECT pg_catalog.count(*) FROM rdma_internal.propagate_table($1, $2, $3)",
+					  3, types,
 					  values);
 	}
 }

@@ -783,8 +783,9 @@ compare_types(const Definition *definition)
 PG_FUNCTION_INFO_V1(rdma_define);
 
 /*
- * rdma.define(table, command, run): NULL: the command defines a part of the table, has no code run
- * that the caller does not trust, and was run, if that was asked for. Else: why it was not.
+ * rdma_internal.define(table, command, run): NULL: the command defines a part of the table, has no
+ * code run that the caller does not trust, and was run, if that was asked for. Else: why it was
+ * not.
  */
 Datum
 rdma_define(PG_FUNCTION_ARGS)

@@ -86,7 +86,7 @@ rf_schema_problem(List *names)
 	bool		isnull;
 
 	if (list_length(names) < 2)
-		return NULL;			/* rdma.define() has a search_path of its own */
+		return NULL;			/* rdma_internal.define() has a search_path of its own */
 	schema = strVal(list_nth(names, list_length(names) - 2));
 	nspid = LookupExplicitNamespace(schema, true);
 	if (!OidIsValid(nspid) || isTempNamespace(nspid))
@@ -377,8 +377,9 @@ rf_opclass_problem(Oid opcid)
 PG_FUNCTION_INFO_V1(rdma_known_type);
 
 /*
- * rdma.known_type(type): the type that another server names, in the words of this one; of a domain,
- * the type below it. An error if its values may have code run that the caller does not trust.
+ * rdma_internal.known_type(type): the type that another server names, in the words of this one; of
+ * a domain, the type below it. An error if its values may have code run that the caller does not
+ * trust.
  */
 Datum
 rdma_known_type(PG_FUNCTION_ARGS)

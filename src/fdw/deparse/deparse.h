@@ -186,7 +186,9 @@ extern bool rf_reads_items(PlannerInfo *root, RfRelInfo *info);
  */
 extern bool rf_partial_agg_is_shippable(PlannerInfo *root, RfRelInfo *info, Aggref *agg);
 
-/* The text to send for it: the plain aggregate, or rdma.partialize(aggregate, NULL::type). */
+/*
+ * The text to send for it: the plain aggregate, or rdma_internal.partialize(aggregate, NULL::type).
+ */
 extern Expr *rf_partial_agg_expr(Aggref *agg);
 
 /* For rf_decoder_expect_state(): InvalidOid if a column needs no such check. */

@@ -1,7 +1,7 @@
 /*
  * exchange_text.c
- * 		Calls of rdma.exchange() in the text of a statement: which rows move, how, and under which
- * 		names their columns are returned.
+ * 		Calls of rdma_internal.exchange() in the text of a statement: which rows move, how, and
+ * 		under which names their columns are returned.
  */
 #include "postgres.h"
 
@@ -244,8 +244,8 @@ describe_exchange(BuildContext *inner, RfRelInfo *move, int filter)
 /* An exchange whose rows may be needed in several places. */
 typedef struct ReadableExchange
 {
-	const char *movement;		/* how they move: the specification for rdma.exchange() without
-								 * numbers and estimates */
+	const char *movement;		/* how they move: the specification for rdma_internal.exchange()
+								 * without numbers and estimates */
 	const char *statement;
 	const char *columns;
 	List	   *from;			/* nodes, which may differ for other servers with the same tables */
@@ -285,7 +285,8 @@ read_other(TableRef *table, ReadableExchange *other, const char *spec, const cha
 	other->planned->description = psprintf("%s, %d readers", other->described, other->readers);
 	table->exchange = other->number;
 	table->name = psprintf("x%d_%d", other->number, other->readers);
-	table->item = psprintf("rdma.exchange('number=%d %s reader=%d', '') AS %s(%s)", other->number,
+	table->item = psprintf("rdma_internal.exchange('number=%d %s reader=%d', '') AS %s(%s)",
+						   other->number,
 						   spec, other->readers, table->name, columns);
 	return true;
 }
@@ -333,7 +334,7 @@ print_moved(StringInfo buf, BuildContext *inner, RfRelInfo *moved, List *columns
 /*
  * An exchange: its number, the statement whose rows move, printed in a context of its own in which
  * parameters have the same numbers, and the columns that it returns. An inner exchange has a lower
- * number than the one around it; rdma.exchange() depends on that.
+ * number than the one around it; rdma_internal.exchange() depends on that.
  *
  * Where the statement needs the same rows in another place, in the same way, they move once, and
  * that place reads the rows of the first exchange, without a query. A statement has no exchange
@@ -414,7 +415,8 @@ rf_add_exchange(BuildContext *cxt, RfRelInfo *move)
 	table->name = psprintf("x%d", wanted->number);
 	table->exchange = wanted->number;
 	quoted = quote_statement(table->name, statement.data);
-	table->item = psprintf("rdma.exchange('number=%d %s', %s) AS %s(%s)", wanted->number, spec.data,
+	table->item = psprintf("rdma_internal.exchange('number=%d %s', %s) AS %s(%s)", wanted->number,
+						   spec.data,
 						   quoted, table->name, wanted->columns);
 	rf_close_inner(cxt, &inner);
 	cxt->exchanges = lappend(cxt->exchanges, wanted->planned);

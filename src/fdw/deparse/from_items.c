@@ -1,7 +1,7 @@
 /*
  * from_items.c
- * 		FROM items that replace several tables and compute columns: calls of rdma.exchange(), and
- * 		sub-selects.
+ * 		FROM items that replace several tables and compute columns: calls of
+ * 		rdma_internal.exchange(), and sub-selects.
  *
  * An expression below an outer join does not have the value of the equal expression above it: the
  * join turns it to NULL, for any value that it has for NULLs. So expressions are never matched with

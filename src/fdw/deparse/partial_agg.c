@@ -175,7 +175,8 @@ rf_partial_agg_expr(Aggref *agg)
 	/*
 	 * the result's type does not matter: nothing examines it before the data node parses the text
 	 */
-	marker = LookupFuncName(list_make2(makeString("rdma"), makeString("partialize")), 2, types,
+	marker = LookupFuncName(list_make2(makeString("rdma_internal"), makeString("partialize")), 2,
+							types,
 							false);
 	type = (Expr *) makeNullConst(agg->aggtype, -1, agg->aggcollid);
 	return (Expr *) makeFuncExpr(marker, agg->aggtype, list_make2(whole, type), agg->aggcollid,

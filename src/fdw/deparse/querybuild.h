@@ -17,7 +17,7 @@
 
 /*
  * One foreign table of the statement, or a FROM item that replaces some of them: the result of
- * rdma.exchange(), or a sub-select.
+ * rdma_internal.exchange(), or a sub-select.
  */
 typedef struct TableRef
 {

@@ -88,13 +88,16 @@ is_own_function(Oid funcid)
 	"hash_node"};
 	static bool registered = false;
 	char	   *name;
+	Oid			schema;
 
 	for (int i = 0; i < lengthof(names); i++)
 	{
 		if (own_functions[i] == funcid)
 			return true;
 	}
-	if (get_func_namespace(funcid) != get_namespace_oid("rdma", true))
+	schema = get_func_namespace(funcid);
+	if (schema != get_namespace_oid("rdma_internal", true) &&
+		schema != get_namespace_oid("rdma", true))
 		return false;
 	name = get_func_name(funcid);
 	for (int i = 0; i < lengthof(names); i++)

@@ -265,7 +265,8 @@ typedef struct RfFragment
 	RfRelInfo  *moved;			/* the source of the rows; NULL: nothing moves here */
 	bool		replicate;		/* to all nodes; else to the nodes given by the hash of move_keys */
 	List	   *move_keys;		/* Exprs */
-	char	   *heavy;			/* for rdma.exchange(): hashes of the most frequent keys, or NULL */
+	char	   *heavy;			/* for rdma_internal.exchange(): hashes of the most frequent keys,
+								 * or NULL */
 	bool		spread;			/* such rows go to the nodes in turn; else to all */
 	RfRelInfo  *filter;			/* moved, too: rows without a partner in these need not move; NULL:
 								 * all move */

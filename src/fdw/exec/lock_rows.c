@@ -70,7 +70,7 @@ row_sql(Relation rel, const RfTableOptions *opts, const char *locking, List **at
 	/* the same lock again: policies and rights of the query apply */
 	appendStringInfo(
 					 &sql,
-					 "ctid FROM %s WHERE ctid = rdma.locked_place() AND tableoid = $1 %s",
+					 "ctid FROM %s WHERE ctid = rdma_internal.locked_place() AND tableoid = $1 %s",
 					 rf_remote_relation_name(opts), locking);
 	return sql.data;
 }
@@ -134,7 +134,7 @@ lock(RowLocks *locks, ExecRowMark *erm, int part, Oid table, Datum ctid)
 	}
 	values[0] = psprintf("%u", table);
 	values[1] = DatumGetCString(DirectFunctionCall1(tidout, ctid));
-	before = psprintf("SELECT rdma.lock_version(%s, $1, $2, '%s', '%s')", locks->relation,
+	before = psprintf("SELECT rdma_internal.lock_version(%s, $1, $2, '%s', '%s')", locks->relation,
 					  strength_name(erm->strength), waiting_name(erm->waitPolicy));
 	rf_command_precede(locks->commands[part], before, 2);
 	result = rf_command_execute(locks->commands[part], values);

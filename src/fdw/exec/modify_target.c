@@ -61,7 +61,7 @@ rf_modify_lock_first(Relation rel, RfCommand *command, bool delete)
 
 	rf_table_options(table, GetForeignServer(table->serverid), &opts);
 	rf_command_precede(command,
-					   psprintf("SELECT rdma.lock_row(%s, $2, $1, %s)",
+					   psprintf("SELECT rdma_internal.lock_row(%s, $2, $1, %s)",
 								quote_literal_cstr(rf_remote_relation_name(&opts)),
 								delete ? "true" : "false"),
 					   2);

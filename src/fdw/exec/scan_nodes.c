@@ -143,7 +143,8 @@ to_uint64(PGresult *result, int row, int column)
 	"pg_catalog.to_jsonb(s) OPERATOR(pg_catalog.->>) 'process_rows', " \
 	"pg_catalog.to_jsonb(s) OPERATOR(pg_catalog.->>) 'encryption', " \
 	"coalesce(pg_catalog.to_jsonb(s) OPERATOR(pg_catalog.->>) 'rows_filtered', '0'), " \
-	"pg_catalog.to_jsonb(s) OPERATOR(pg_catalog.->>) 'taken_rows' FROM rdma.exchange_stats() s"
+	"pg_catalog.to_jsonb(s) OPERATOR(pg_catalog.->>) 'taken_rows' " \
+	"FROM rdma_internal.exchange_stats() s"
 #define STATS_COLUMNS 13
 
 void

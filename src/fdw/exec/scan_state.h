@@ -51,7 +51,7 @@ typedef struct RfScanPart
 	struct RfExchangeStats *exchanges;	/* the node's report at the end; NULL: not fetched */
 } RfScanPart;
 
-/* The result of rdma.exchange_stats() for one exchange at one node */
+/* The result of rdma_internal.exchange_stats() for one exchange at one node */
 typedef struct RfExchangeStats
 {
 	uint64		rows_out;

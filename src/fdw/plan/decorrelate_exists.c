@@ -13,9 +13,9 @@
  * The last two are asked for once in a statement, unless they depend on the row as well.
  *
  * A value of a row that is found by conditions is an aggregate, too:
- *		(SELECT y FROM i WHERE i.k = o.k)			(SELECT rdma.only_value(rdma.first_two(y)) FROM
+ *		(SELECT y FROM i WHERE i.k = o.k)			(SELECT only_value(first_two(y)) FROM
  *													i WHERE ...)
- *		(SELECT y ... ORDER BY z LIMIT 1)			(SELECT (rdma.first_two(y ORDER BY z))[1] FROM i
+ *		(SELECT y ... ORDER BY z LIMIT 1)			(SELECT (first_two(y ORDER BY z))[1] FROM i
  *													WHERE ...)
  *		ARRAY(SELECT y ... ORDER BY z)				(SELECT coalesce(array_agg(y ORDER BY z), '{}')
  *													FROM i WHERE ...)
@@ -251,8 +251,8 @@ rf_exists_for_not_in(SubLink *sublink)
 static Oid
 own_function(const char *name, Oid argument)
 {
-	return LookupFuncName(list_make2(makeString("rdma"), makeString(pstrdup(name))), 1, &argument,
-						  true);
+	return LookupFuncName(list_make2(makeString("rdma_internal"), makeString(pstrdup(name))), 1,
+						  &argument, true);
 }
 
 /* LIMIT 1 */

@@ -273,7 +273,7 @@ append_place(StringInfo buf, const RfRowWrite *write)
 		int			param = foreach_current_index(lc) + 3;
 
 		if (!write->copy)
-			appendStringInfo(buf, " AND rdma.is_key(%s, $%d)", column, param);
+			appendStringInfo(buf, " AND rdma_internal.is_key(%s, $%d)", column, param);
 		else if (TupleDescAttr(RelationGetDescr(write->rel), lfirst_int(lc) - 1)->attnotnull)
 			appendStringInfo(buf, " AND %s = $%d", column, param);
 		else

@@ -9,7 +9,7 @@
  * with enable_partitionwise_aggregate, and it is off by default.
  *
  * A state that is also the result (count, sum of integer, min, max) is the plain aggregate's
- * result. Other states are asked for as rdma.partialize(avg(x), NULL::bytea), see
+ * result. Other states are asked for as rdma_internal.partialize(avg(x), NULL::bytea), see
  * serve/partialize.c. States of type internal travel in the form of their serial function. Core's
  * deserial functions trust those bytes, so only formats are accepted that the decoder knows how to
  * check (batch/state.c); all other states, and states of another major version, which may mean
@@ -120,7 +120,7 @@ rf_partial_grouped_rel(PlannerInfo *root, RelOptInfo *input_rel, PathTarget *tar
 {
 	RelOptInfo *rel;
 
-	/* rdma.partialize() takes the callback away from relations whose rows it wants */
+	/* rdma_internal.partialize() takes the callback away from relations whose rows it wants */
 	if (!rf_is_our_rel(input_rel) || input_rel->fdwroutine->GetForeignUpperPaths == NULL)
 		return NULL;
 

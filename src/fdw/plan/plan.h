@@ -6,7 +6,7 @@
  * the names of partitions (nodes_partitions.c). A relation of a server with nodes has one or more
  * statements, RfRelInfo, that differ in the placement of their rows: its choices. A move of rows
  * between nodes is an RfRelInfo of its own, over the RfRelInfo of the moved rows; in the text it is
- * a call of rdma.exchange() in FROM.
+ * a call of rdma_internal.exchange() in FROM.
  */
 #ifndef RF_PLAN_H
 #define RF_PLAN_H

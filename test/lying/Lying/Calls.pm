@@ -1,4 +1,4 @@
-# Calls.pm: roles of a node, with every kind of access, that call each function and procedure of schema rdma with hostile values, as a
+# Calls.pm: roles of a node, with every kind of access, that call each function and procedure of the extension with hostile values, as a
 # coordinator in wrong hands would.
 #
 #   my $calls = Lying::Calls->new(port => $port);       # a cluster; databases away1 and away2 there are nodes of the roles' servers
@@ -114,9 +114,9 @@ sub state
 sub functions
 {
 	my ($self, $role) = @_;
-	return map { { name => $_->[0], kind => $_->[1], types => [ split / /, $_->[2] ], defaults => $_->[3], record => $_->[4] eq 't', set => $_->[5] eq 't', variadic => $_->[6] eq 't' } }
-	  @{ run($self->{port}, "SELECT p.proname, p.prokind, (SELECT coalesce(string_agg(replace(format_type(t, NULL), ' ', '_'), ' ' ORDER BY n), '') FROM unnest(p.proargtypes) WITH ORDINALITY u(t, n)), p.pronargdefaults, p.prorettype = 'record'::regtype AND p.proallargtypes IS NULL, p.proretset, p.provariadic <> 0
-		FROM pg_proc p WHERE p.pronamespace = 'rdma'::regnamespace AND has_function_privilege('$role', p.oid, 'EXECUTE') AND NOT 'internal'::regtype = ANY (p.proargtypes) ORDER BY p.oid::regprocedure::text") };
+	return map { { name => $_->[0], kind => $_->[1], types => [ split / /, $_->[2] ], defaults => $_->[3], record => $_->[4] eq 't', set => $_->[5] eq 't', variadic => $_->[6] eq 't', schema => $_->[7] } }
+	  @{ run($self->{port}, "SELECT p.proname, p.prokind, (SELECT coalesce(string_agg(replace(format_type(t, NULL), ' ', '_'), ' ' ORDER BY n), '') FROM unnest(p.proargtypes) WITH ORDINALITY u(t, n)), p.pronargdefaults, p.prorettype = 'record'::regtype AND p.proallargtypes IS NULL, p.proretset, p.provariadic <> 0, p.pronamespace::regnamespace
+		FROM pg_proc p WHERE p.pronamespace IN ('rdma'::regnamespace, 'rdma_internal'::regnamespace) AND has_function_privilege('$role', p.oid, 'EXECUTE') AND NOT 'internal'::regtype = ANY (p.proargtypes) ORDER BY p.oid::regprocedure::text") };
 }
 
 my @texts = map { s/\0//gr } Lying::Proxy::texts();
@@ -134,7 +134,7 @@ sub hostile
 	return one_of('t', 'f') if $type eq 'boolean';
 	return one_of("h_$role.t", "h_$role.moved", "h_$role.plain_t", "h_$role.v", 'public.secret', 'public.ledger', 'public.their_table', 'pg_catalog.pg_authid', 'rdma.placement', 'rdma.stat_engine', '0', '4294967295') if $type eq 'regclass';
 	return one_of($role, 'postgres', '0', 'owner', '"x""; --"') if $type eq 'regrole';
-	return one_of('pg_catalog', "h_$role", 'rdma', '0') if $type eq 'regnamespace';
+	return one_of('pg_catalog', "h_$role", 'rdma', 'rdma_internal', '0') if $type eq 'regnamespace';
 	return one_of('integer', "h_$role.checked", 'internal', 'record', '0') if $type eq 'regtype';
 	return one_of('(0,1)', '(0,0)', '(4294967295,65535)', '(1,1)') if $type eq 'tid';
 	return one_of('{}', '[]', 'null', '1', '"x"', '[[1,2],[3]]', '{"schema":"public","name":"secret","columns":[]}', '[' x 500 . ']' x 500, '{"a":{"b":[null]}}') if $type =~ /^jsonb?$/;
@@ -168,7 +168,7 @@ sub call_of
 	my @values = map { my $type = $types[$_] =~ s/^any(?:element|nonarray|compatible)?$/text/r =~ s/^(?:anyarray|"any")$/text/r =~ s/_/ /gr; my $value = hostile($role, $types[$_]);
 		($value eq 'NULL' ? 'NULL' : quoted($value)) . "::$type" } 0 .. $count - 1;
 	$values[-1] = "VARIADIC $values[-1]" if $function->{variadic} && $count == @types;
-	my $call = "rdma.\"$function->{name}\"(" . join(', ', @values) . ')';
+	my $call = "$function->{schema}.\"$function->{name}\"(" . join(', ', @values) . ')';
 	return "CALL $call" if $function->{kind} eq 'p';
 	return "SELECT * FROM $call AS r(a " . one_of(qw(int text h_plain.checked)) . one_of('', ', b text') . ')' if $function->{record};
 	return $function->{set} ? "SELECT * FROM $call LIMIT 50" : "SELECT $call";

@@ -60,11 +60,11 @@ my %statement = (
 	add_liar => { any => 1, sql => undone("SELECT rdma.add_node('second', 'n1')") },
 	move_from => { any => 1, sql => undone("SELECT rdma.move_buckets('many', 'n1', 'n2', ARRAY[0, 2, 4])", 'SELECT sum(a) FROM seed') },
 	move_to => { any => 1, sql => undone("SELECT rdma.move_buckets('many', 'n2', 'n1', ARRAY[1, 3, 5])", 'SELECT sum(a) FROM seed') },
-	rebalance => { any => 1, sql => [ "CALL rdma.rebalance('many')", "SELECT rdma.move_size('many', 'n1', NULL, NULL, 300)" ] },
+	rebalance => { any => 1, sql => [ "CALL rdma.rebalance('many')", "SELECT rdma_internal.move_size('many', 'n1', NULL, NULL, 300)" ] },
 	remove_node => { any => 1, sql => undone("SELECT rdma.remove_node('emptied', 'n1')") },
 	enroll => { any => 1, sql => undone("SELECT rdma.enroll_nodes('many')", "SELECT rdma.replace_node('many', 'n1')") },
 	placement => { any => 1, sql => undone("SELECT rdma.read_placement('many')") },
-	distribution => { any => 1, sql => [ "SELECT * FROM rdma.check_distribution('seed')", "SELECT * FROM rdma.check_distribution('copies')", "SELECT rdma.sample_tables('many')", "SELECT * FROM rdma.column_differences('many')" ] },
+	distribution => { any => 1, sql => [ "SELECT * FROM rdma.check_distribution('seed')", "SELECT * FROM rdma.check_distribution('copies')", "SELECT rdma_internal.sample_tables('many')", "SELECT * FROM rdma_internal.column_differences('many')" ] },
 	sizes => { any => 1, sql => ["SELECT * FROM rdma.table_sizes('seed')"] },
 	protect => { any => 1, sql => undone("SELECT rdma.protect_table('seed')") },
 	alter => { any => 1, sql => undone('ALTER FOREIGN TABLE seed ADD COLUMN added int DEFAULT 7', 'CREATE SCHEMA elsewhere', 'ALTER FOREIGN TABLE seed SET SCHEMA elsewhere', 'DROP FOREIGN TABLE other') },
@@ -232,7 +232,7 @@ sub try
 		my $text = join(' ', map { $error->{$_} // () } qw(M D H W));
 		# its server, a foreign table, or the function that asked; or a cast or the parser refuses what it says
 		return ($lies, "an error that does not say what it is about", $what)
-		  unless $text =~ /\bn1\b|foreign table|remote table|column "\w+"|remote SQL command|function rdma\.|"many"/ || $error->{C} =~ /^(?:57014|22|42|54)/;
+		  unless $text =~ /\bn1\b|foreign table|remote table|column "\w+"|remote SQL command|function rdma(?:_internal)?\.|"many"/ || $error->{C} =~ /^(?:57014|22|42|54)/;
 		return ($lies, 'an internal error', $what) if $error->{C} eq 'XX000' && $text !~ /lie'/;
 		return ($lies, 'error', $what);
 	}

@@ -89,7 +89,7 @@ node_argument(bytea * greeting)
 	return request.node;
 }
 
-/* greet() bytea: names this node, in the form that rdma.hello() elsewhere takes */
+/* greet() bytea: names this node, in the form that rdma_internal.hello() elsewhere takes */
 Datum
 kinds_greet(PG_FUNCTION_ARGS)
 {

@@ -21,10 +21,11 @@ CREATE VIEW xp.bad AS SELECT id, k, xp.failing(id) AS t FROM xp.a;
 \c contrib_regression postgres 127.0.0.1 :coord
 SET client_min_messages = warning;
 CREATE SCHEMA xp_here;
--- half of b has one and the same key, of which the coordinator knows: heavy; every 40th row is not as short as the others
+-- half of b has one and the same key, of which the coordinator knows: heavy; every 40th row is not as short as the others,
+-- and three are longer than a worker's queue of small buffers
 CREATE TABLE xp_here.a AS SELECT i AS id, nullif(i % 1997, 3) AS k, 'a' || i % 13 AS t, i / 4.0 AS n FROM generate_series(1, 6000) i;
 CREATE TABLE xp_here.b AS SELECT i::bigint AS id, CASE WHEN i % 2 = 0 THEN 7 ELSE nullif(i % 3100, 5) END AS aid, i % 11 AS y,
-	CASE WHEN i % 40 = 0 THEN repeat('b' || i % 17, 3000) ELSE 'b' || i % 19 END AS t FROM generate_series(1, 12000) i;
+	CASE WHEN i % 4000 = 0 THEN repeat('b' || i % 17, 100000) WHEN i % 40 = 0 THEN repeat('b' || i % 17, 3000) ELSE 'b' || i % 19 END AS t FROM generate_series(1, 12000) i;
 ANALYZE xp_here.a, xp_here.b;
 CREATE FOREIGN TABLE xp.a (id int, k int, t text, n numeric) SERVER xp OPTIONS (distributed_by 'id');
 CREATE FOREIGN TABLE xp.b (id bigint, aid int, y int, t text) SERVER xp OPTIONS (distributed_by 'id');

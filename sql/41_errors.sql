@@ -181,6 +181,35 @@ DO $$ BEGIN
 END $$;
 SELECT * FROM alive;
 
+-- the objects that an error is about arrive as fields, which programs look at
+CREATE TABLE far.parcel (id int PRIMARY KEY, t text CONSTRAINT parcel_short CHECK (length(t) < 5), n int NOT NULL);
+IMPORT FOREIGN SCHEMA far LIMIT TO (parcel) FROM SERVER err41 INTO near;
+CREATE FUNCTION fields(statement text) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+	schema_ text;
+	table_ text;
+	column_ text;
+	constraint_ text;
+BEGIN
+	EXECUTE statement;
+	RETURN 'no error';
+EXCEPTION WHEN integrity_constraint_violation THEN
+	GET STACKED DIAGNOSTICS schema_ = SCHEMA_NAME, table_ = TABLE_NAME, column_ = COLUMN_NAME, constraint_ = CONSTRAINT_NAME;
+	RETURN format('%s: schema "%s", table "%s", column "%s", constraint "%s"', SQLSTATE, schema_, table_, column_, constraint_);
+END $$;
+SELECT fields('INSERT INTO parcel VALUES (1, ''a'', 1), (1, ''b'', 1)');
+SELECT fields('INSERT INTO parcel VALUES (1, ''too long'', 1)');
+SELECT fields('INSERT INTO parcel SELECT 1, ''a'', nullif(1, 1)');
+
+-- a role without a user mapping
+CREATE ROLE regress_unmapped41;
+GRANT USAGE ON SCHEMA near TO regress_unmapped41;
+GRANT SELECT ON parcel TO regress_unmapped41;
+DROP USER MAPPING IF EXISTS FOR PUBLIC SERVER err41;
+SET ROLE regress_unmapped41;
+SELECT count(*) FROM parcel;
+RESET ROLE;
+
 -- nothing is left; the engines may take a moment to end the last streams
 DO $$
 BEGIN
@@ -196,5 +225,5 @@ SET client_min_messages = warning;
 DROP SCHEMA near CASCADE;
 DROP SCHEMA far CASCADE;
 DROP SERVER err41 CASCADE;
-DROP ROLE regress_plain41;
+DROP ROLE regress_plain41, regress_unmapped41;
 DROP DATABASE regress_bare41 WITH (FORCE);

@@ -27,6 +27,12 @@ typedef struct RfSession RfSession;
 typedef struct RfStream RfStream;
 
 /*
+ * The user's mapping, or the one for PUBLIC. ERROR, with the server's name, if there is neither:
+ * GetUserMapping() does not name it before release 17.
+ */
+extern UserMapping *rf_user_mapping(Oid userid, Oid serverid);
+
+/*
  * The session of a user mapping, connected. in_transaction: commands run inside the remote
  * transaction (and savepoints) that belongs to the local one. Valid until the local transaction
  * ends.

@@ -115,7 +115,7 @@ static char *
 ask_membership(const RfPlacementRecord *record, int number)
 {
 	ForeignServer *server = GetForeignServerByName(record->nodes[number], false);
-	RfSession  *session = rf_session_get(GetUserMapping(GetUserId(), server->serverid), true);
+	RfSession  *session = rf_session_get(rf_user_mapping(GetUserId(), server->serverid), true);
 
 	if (strcmp(ask(session, HAS_FUNCTION_SQL, false), "t") != 0)
 		rf_node_too_old(record->nodes[number]);

@@ -190,7 +190,7 @@ named_server(ForeignServer *server, const char *option, const char *name)
 UserMapping *
 rf_node_mapping(ForeignServer *server, const char *node)
 {
-	return GetUserMapping(GetUserId(), named_server(server, "nodes", node)->serverid);
+	return rf_user_mapping(GetUserId(), named_server(server, "nodes", node)->serverid);
 }
 
 static List *
@@ -552,7 +552,7 @@ run_on_nodes(List *nodes, const char *command, bool alone, ReturnSetInfo *set)
 
 	foreach(lc, nodes)
 		sessions[foreach_current_index(lc)] = rf_session_get(
-															 GetUserMapping(GetUserId(), lfirst_oid(lc)), !alone);
+															 rf_user_mapping(GetUserId(), lfirst_oid(lc)), !alone);
 	for (int i = 0; i < count && !alone; i++)
 		rf_session_set_search_path(sessions[i], namespace_search_path);
 	if (alone)

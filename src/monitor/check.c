@@ -831,7 +831,7 @@ rf_monitor_mapping(ForeignServer *server)
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
 				 errmsg("server \"%s\" stands for many nodes", server->servername),
 				 errhint("Name one of them; rdma.nodes() lists them.")));
-	return GetUserMapping(GetUserId(), server->serverid);
+	return rf_user_mapping(GetUserId(), server->serverid);
 }
 
 /* Nodes must hash alike, or rows would not be where they are looked for. */

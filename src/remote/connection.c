@@ -12,6 +12,7 @@
 #include "mb/pg_wchar.h"
 #include "storage/fd.h"
 #include "storage/latch.h"
+#include "utils/builtins.h"
 #include "utils/guc.h"
 #include "utils/memutils.h"
 #include "utils/syscache.h"
@@ -30,6 +31,26 @@ static bool idle_and_alive(RfSession *session);
 static char *expand_application_name(const char *pattern);
 static void choose_application_name(const char **keywords, const char **values, int count);
 static void receive_notice(void *arg, const PGresult *result);
+
+UserMapping *
+rf_user_mapping(Oid userid, Oid serverid)
+{
+	if (!SearchSysCacheExists2(USERMAPPINGUSERSERVER, ObjectIdGetDatum(userid),
+							   ObjectIdGetDatum(serverid)) &&
+		!SearchSysCacheExists2(USERMAPPINGUSERSERVER, ObjectIdGetDatum(InvalidOid),
+							   ObjectIdGetDatum(serverid)))
+	{
+		char	   *user = MappingUserName(userid);
+		char	   *server = GetForeignServer(serverid)->servername;
+
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_OBJECT),
+				 errmsg("user mapping not found for user \"%s\", server \"%s\"", user, server),
+				 errhint("CREATE USER MAPPING FOR %s SERVER %s OPTIONS (user '...', password '...')",
+						 quote_identifier(user), quote_identifier(server))));
+	}
+	return GetUserMapping(userid, serverid);
+}
 
 RfSession *
 rf_session_get(UserMapping *user, bool in_transaction)
@@ -207,7 +228,7 @@ rf_session_get_any(uint64 statement, Oid userid, List *servers, UserMapping **us
 		}
 		if (best < 0)
 			break;
-		*user = GetUserMapping(userid, list_nth_oid(servers, best));
+		*user = rf_user_mapping(userid, list_nth_oid(servers, best));
 		session = rf_session_try(*user);
 		if (session != NULL)
 		{
@@ -226,7 +247,7 @@ rf_session_get_any(uint64 statement, Oid userid, List *servers, UserMapping **us
 		append_reason(&reasons, error);
 	}
 	if (reasons.len == 0)
-		*user = GetUserMapping(userid, linitial_oid(servers));	/* raises the error */
+		*user = rf_user_mapping(userid, linitial_oid(servers)); /* raises the error */
 	ereport(ERROR,
 			(errcode(ERRCODE_SQLCLIENT_UNABLE_TO_ESTABLISH_SQLCONNECTION),
 			 errmsg("could not connect to any node that has the rows"),

@@ -406,7 +406,7 @@ look(TimeoutId timeout, RfWaiter *victim, char *detail, bool *anybody)
 
 			asking = node->cluster;
 			enable_timeout_after(timeout, RF_DEADLOCK_ASK_MS);
-			session = rf_session_get(GetUserMapping(node->userid, node->serverid), false);
+			session = rf_session_get(rf_user_mapping(node->userid, node->serverid), false);
 			session->suspect = true;
 			add_remote_edges(&graph, session);
 			disable_timeout(timeout, false);
@@ -530,7 +530,7 @@ rdma_locks(PG_FUNCTION_ARGS)
 				list_member_oid(asked, session->serverid) || !may_ask(session->serverid))
 				continue;
 			asked = lappend_oid(asked, session->serverid);
-			user = GetUserMapping(GetUserId(), session->serverid);
+			user = rf_user_mapping(GetUserId(), session->serverid);
 			add_remote_edges(&graph, rf_session_get(user, false));
 		}
 	}

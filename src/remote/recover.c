@@ -423,7 +423,7 @@ rdma_resolve(PG_FUNCTION_ARGS)
 	if (PG_GETARG_BOOL(1))
 		PG_RETURN_INT32(forget(server->serverid));
 
-	session = rf_session_get(GetUserMapping(GetUserId(), server->serverid), false);
+	session = rf_session_get(rf_user_mapping(GetUserId(), server->serverid), false);
 	if (rf_session_in_transaction(session))
 		ereport(ERROR,
 				(errcode(ERRCODE_ACTIVE_SQL_TRANSACTION),

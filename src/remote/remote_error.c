@@ -96,6 +96,43 @@ type_hint(RfSession *session, int code, const char *primary)
 					quote_literal_cstr(session->server_name));
 }
 
+/* The objects that an error is about, as the node names them: programs look for constraints. */
+static const int field_codes[] =
+{
+	PG_DIAG_SCHEMA_NAME, PG_DIAG_TABLE_NAME, PG_DIAG_COLUMN_NAME, PG_DIAG_DATATYPE_NAME,
+	PG_DIAG_CONSTRAINT_NAME
+};
+
+typedef struct ErrorFields
+{
+	const char *texts[lengthof(field_codes)];	/* NULL: not given */
+} ErrorFields;
+
+static ErrorFields
+copy_fields(const PGresult *result)
+{
+	ErrorFields fields = {0};
+
+	for (int i = 0; i < (int) lengthof(field_codes) && result != NULL; i++)
+	{
+		const char *text = PQresultErrorField(result, field_codes[i]);
+
+		fields.texts[i] = text ? rf_message_text(pstrdup(text)) : NULL;
+	}
+	return fields;
+}
+
+static int
+set_fields(const ErrorFields *fields)
+{
+	for (int i = 0; i < (int) lengthof(field_codes); i++)
+	{
+		if (fields->texts[i] != NULL)
+			err_generic_string(field_codes[i], fields->texts[i]);
+	}
+	return 0;
+}
+
 void
 rf_session_raise(RfSession *session, PGresult *result, const char *sql)
 {
@@ -106,6 +143,7 @@ rf_session_raise(RfSession *session, PGresult *result, const char *sql)
 	const char *context = result ? PQresultErrorField(result, PG_DIAG_CONTEXT) : NULL;
 	const char *row_line;
 	uint64		row;
+	ErrorFields fields;
 	int			code = ERRCODE_CONNECTION_FAILURE;
 
 	if (state && strlen(state) == 5)
@@ -119,6 +157,7 @@ rf_session_raise(RfSession *session, PGresult *result, const char *sql)
 		hint = rf_message_text(pstrdup(hint));
 	else if ((hint = access_hint(session, code, primary, sql)) == NULL)
 		hint = type_hint(session, code, primary);
+	fields = copy_fields(result);
 	row_line = find_row(context, &row);
 	if (row_line)
 		context = row_line == context ? NULL : pnstrdup(context, row_line - 1 - context);
@@ -133,6 +172,7 @@ rf_session_raise(RfSession *session, PGresult *result, const char *sql)
 			 errmsg("server \"%s\" gave no reason for an error", session->server_name),
 			 detail ? errdetail_internal("%s", detail) : 0,
 			 hint ? errhint("%s", hint) : 0,
+			 set_fields(&fields),
 			 context ? errcontext("%s", context) : 0,
 			 errcontext("remote SQL command on server \"%s\": %s", session->server_name, sql)));
 }

@@ -513,7 +513,7 @@ visit(const Target *target, TimeoutId timeout)
 			rf_recover_gone(target->serverid, target->userid);
 		else
 		{
-			UserMapping *user = GetUserMapping(target->userid, target->serverid);
+			UserMapping *user = rf_user_mapping(target->userid, target->serverid);
 			RfSession  *session = rf_session_get(user, false);
 			int			finished;
 

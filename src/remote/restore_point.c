@@ -210,7 +210,7 @@ connect_all(int *count)
 		Point	   *point = &points[(*count)++];
 
 		point->server = lfirst(lc);
-		point->session = rf_session_get(GetUserMapping(GetUserId(), point->server->serverid),
+		point->session = rf_session_get(rf_user_mapping(GetUserId(), point->server->serverid),
 										false);
 		if (rf_session_in_transaction(point->session))
 			ereport(ERROR,

@@ -78,7 +78,7 @@ add_remembered(List *users)
 		RfRemembered *entry = lfirst(lc);
 
 		if (any && has_mapping(entry))
-			all = lappend(all, GetUserMapping(entry->userid, entry->serverid));
+			all = lappend(all, rf_user_mapping(entry->userid, entry->serverid));
 	}
 	return all;
 }

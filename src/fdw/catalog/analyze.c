@@ -103,8 +103,8 @@ open_sessions(Relation relation, RfTableOptions *opts)
 		sessions = lappend(
 						   sessions,
 						   rf_node_session(0,
-										   GetUserMapping(relation->rd_rel->relowner,
-														  lfirst_oid(lc)),
+										   rf_user_mapping(relation->rd_rel->relowner,
+														   lfirst_oid(lc)),
 										   server->serverid));
 	return sessions;
 }

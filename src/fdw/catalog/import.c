@@ -220,7 +220,7 @@ build_commands(ImportForeignSchemaStmt *stmt, ForeignServer *server, PGresult *r
 static PGresult *
 ask_columns(ImportForeignSchemaStmt *stmt, ForeignServer *node)
 {
-	RfSession  *session = rf_session_get(GetUserMapping(GetUserId(), node->serverid), false);
+	RfSession  *session = rf_session_get(rf_user_mapping(GetUserId(), node->serverid), false);
 	PGresult   *result;
 	StringInfoData buf;
 	bool		found;

@@ -82,7 +82,7 @@ version_is_ours(Oid userid, Oid serverid)
 		!SearchSysCacheExists2(USERMAPPINGUSERSERVER, ObjectIdGetDatum(InvalidOid),
 							   ObjectIdGetDatum(serverid)))
 		return false;
-	session = rf_session_get(GetUserMapping(userid, serverid), false);
+	session = rf_session_get(rf_user_mapping(userid, serverid), false);
 	return rf_session_server_version(session) / 10000 == PG_VERSION_NUM / 10000;
 }
 

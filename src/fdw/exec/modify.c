@@ -804,7 +804,7 @@ rdmaExecForeignTruncate(List *rels, DropBehavior behavior, bool restart_seqs)
 	results = palloc_array(PGresult *, list_length(nodes));
 	foreach(lc, nodes)
 		sessions[foreach_current_index(lc)] = rf_node_session(
-															  0, GetUserMapping(GetUserId(), lfirst_oid(lc)), server->serverid);
+															  0, rf_user_mapping(GetUserId(), lfirst_oid(lc)), server->serverid);
 	rf_sessions_execute(sessions, list_length(nodes), sql.data, false, results);
 	for (int i = 0; i < list_length(nodes); i++)
 		PQclear(results[i]);

@@ -78,7 +78,7 @@ static UserMapping *
 user_of(DirectState *state, int node)
 {
 	if (state->users[node] == NULL)
-		state->users[node] = GetUserMapping(state->userid, list_nth_oid(state->nodes, node));
+		state->users[node] = rf_user_mapping(state->userid, list_nth_oid(state->nodes, node));
 	return state->users[node];
 }
 

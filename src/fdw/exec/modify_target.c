@@ -50,7 +50,7 @@ rf_modify_find_targets(ModifyState *state, ResultRelInfo *result_rel)
 	state->target_count = list_length(nodes);
 	state->targets = palloc0_array(ModifyTarget, state->target_count);
 	foreach(lc, nodes)
-		state->targets[foreach_current_index(lc)].user = GetUserMapping(userid, lfirst_oid(lc));
+		state->targets[foreach_current_index(lc)].user = rf_user_mapping(userid, lfirst_oid(lc));
 }
 
 void

@@ -98,7 +98,7 @@ rf_scan_part_user(RfScanPart *part)
 	{
 		MemoryContext save = MemoryContextSwitchTo(part->scan->context);
 
-		part->user = GetUserMapping(part->scan->userid, part->serverid);
+		part->user = rf_user_mapping(part->scan->userid, part->serverid);
 		MemoryContextSwitchTo(save);
 	}
 	return part->user;
@@ -450,7 +450,7 @@ add_nodes(RfScanState *state, bool only_current, bool all, List **users, List **
 	if (!all || nodes == NULL)
 		return;
 	foreach(lc, nodes->servers)
-		* users = lappend(*users, GetUserMapping(state->userid, lfirst_oid(lc)));
+		* users = lappend(*users, rf_user_mapping(state->userid, lfirst_oid(lc)));
 }
 
 /* Several parts of the statement write. */
@@ -486,7 +486,7 @@ add_writes(List *users, EState *estate)
 		RfDirectWrite *write = dlist_container(RfDirectWrite, node, iter.cur);
 
 		foreach(lc, write->estate == estate ? write->servers : NIL)
-			users = lappend(users, GetUserMapping(write->userid, lfirst_oid(lc)));
+			users = lappend(users, rf_user_mapping(write->userid, lfirst_oid(lc)));
 	}
 	return users;
 }

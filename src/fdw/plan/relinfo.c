@@ -15,7 +15,9 @@
 #include "utils/lsyscache.h"
 
 #include "rdma_fdw/compat.h"
+#include "rdma_fdw/remote.h"
 #include "rdma_fdw/guc.h"
+#include "rdma_fdw/remote.h"
 
 #include "fdw/catalog/catalog.h"
 #include "fdw/deparse/deparse.h"
@@ -188,7 +190,7 @@ rf_relinfo_build(PlannerInfo *root, RelOptInfo *baserel, Oid foreigntableid)
 	 * users without one can plan (and EXPLAIN).
 	 */
 	if (info->opts.use_remote_estimate)
-		info->user = GetUserMapping(rf_rel_userid(baserel), info->server->serverid);
+		info->user = rf_user_mapping(rf_rel_userid(baserel), info->server->serverid);
 
 	rf_classify_conditions(root, baserel, baserel->baserestrictinfo,
 						   &info->remote_conds, &info->local_conds);

@@ -309,7 +309,7 @@ typedef struct RfHelloReply
 /*
  * rdma_internal.stream(request bytea, query text, parameter_types text[], parameter_values text[])
  * returns bytea: RfStreamRequest, then column_count RfStreamColumn, then an RfStreamSnapshot if a
- * flag asks for it (readers before 1.1 send no snapshot).
+ * flag asks for it.
  */
 typedef struct RfStreamRequest
 {

@@ -322,8 +322,6 @@ rdma_change_placement(PG_FUNCTION_ARGS)
 		if (before != i || member == NULL || !same_buckets(record, before, buckets, i))
 		{
 			member = rf_node_join(server, nodes[i], record->set_id, i, version, before >= 0);
-			if (member == NULL)
-				rf_node_too_old(nodes[i]);
 			versions[i] = Int64GetDatum(number);
 		}
 		members[i] = DirectFunctionCall1(uuid_in, CStringGetDatum(member));

@@ -39,11 +39,6 @@ PG_FUNCTION_INFO_V1(rdma_enroll_nodes);
 PG_FUNCTION_INFO_V1(rdma_replace_node);
 PG_FUNCTION_INFO_V1(rdma_read_placement);
 
-/* The function that a node of 1.0 lacks. Such a node takes part without being known. */
-#define HAS_FUNCTION_SQL \
-	"SELECT pg_catalog.to_regprocedure('rdma_internal.join_set(uuid,integer,bigint,boolean)') IS " \
-	"NOT NULL"
-
 #define SET_MEMBER_SQL \
 	"UPDATE rdma.placement SET members[$2] = $3, versions[$2] = version," \
 	" timelines[$2] = CASE WHEN $3 IS NULL THEN timelines[$2] ELSE 0 END " \
@@ -91,20 +86,9 @@ rf_node_join(ForeignServer *server, const char *node, const char *set_id, int nu
 {
 	RfSession  *session = rf_session_get(rf_node_mapping(server, node), true);
 
-	if (strcmp(ask(session, HAS_FUNCTION_SQL, false), "t") != 0)
-		return NULL;
 	return ask(session, psprintf("SELECT rdma_internal.join_set('%s', %d, %s, %s)", set_id, number,
 								 version,
 								 replace ? "true" : "false"), true);
-}
-
-void
-rf_node_too_old(const char *node)
-{
-	ereport(ERROR,
-			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-			 errmsg("the extension of server \"%s\" is too old to be a known node", node),
-			 errhint("Run ALTER EXTENSION rdma_fdw UPDATE in its database.")));
 }
 
 /*
@@ -117,8 +101,6 @@ ask_membership(const RfPlacementRecord *record, int number)
 	ForeignServer *server = GetForeignServerByName(record->nodes[number], false);
 	RfSession  *session = rf_session_get(rf_user_mapping(GetUserId(), server->serverid), true);
 
-	if (strcmp(ask(session, HAS_FUNCTION_SQL, false), "t") != 0)
-		rf_node_too_old(record->nodes[number]);
 	return ask(session, psprintf("SELECT rdma_internal.memberships('{%s}')", record->set_id),
 			   false);
 }
@@ -133,17 +115,13 @@ membership_version(const RfPlacementRecord *record, int number, const char *answ
 	return version != NULL ? strtoll(version, NULL, 10) : 0;
 }
 
-/* False: the node's extension is too old. */
-static bool
+static void
 enroll(ForeignServer *server, const RfPlacementRecord *record, int number, bool replace)
 {
 	char	   *member = rf_node_join(server, record->nodes[number], record->set_id, number,
 									  record->version, replace);
 
-	if (member == NULL)
-		return false;
 	write_record(SET_MEMBER_SQL, server, number, member);
-	return true;
 }
 
 static void
@@ -159,7 +137,6 @@ RfPlacementRecord *
 rf_record_lock(ForeignServer *server, bool write)
 {
 	RfPlacementRecord *record;
-	bool		kept;
 
 	must_have_nodes(server);
 	rf_placement_use(server->serverid);
@@ -167,7 +144,7 @@ rf_record_lock(ForeignServer *server, bool write)
 				 "SELECT FROM rdma.placement WHERE server OPERATOR(pg_catalog.=) $1 FOR UPDATE" :
 				 "SELECT FROM rdma.placement WHERE server OPERATOR(pg_catalog.=) $1 FOR SHARE",
 				 server, 0, NULL);
-	record = rf_placement_find(server->servername, &kept);
+	record = rf_placement_find(server->servername);
 	if (record == NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
@@ -204,12 +181,11 @@ Datum
 rdma_record_nodes(PG_FUNCTION_ARGS)
 {
 	ForeignServer *server = GetForeignServerByName(NameStr(*PG_GETARG_NAME(0)), false);
-	bool		kept;
 
 	if (!rf_server_ownercheck(server->serverid, GetUserId()))
 		aclcheck_error(ACLCHECK_NOT_OWNER, OBJECT_FOREIGN_SERVER, server->servername);
 	must_have_nodes(server);
-	if (rf_placement_find(server->servername, &kept) != NULL)
+	if (rf_placement_find(server->servername) != NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("nodes of server \"%s\" are on record already", server->servername),
@@ -225,7 +201,6 @@ rdma_enroll_nodes(PG_FUNCTION_ARGS)
 	ForeignServer *server = GetForeignServerByName(NameStr(*PG_GETARG_NAME(0)), false);
 	AclResult	aclresult = rf_server_aclcheck(server->serverid, GetUserId(), ACL_USAGE);
 	RfPlacementRecord *record;
-	bool		kept;
 	int			count = 0;
 
 	if (aclresult != ACLCHECK_OK)
@@ -233,12 +208,14 @@ rdma_enroll_nodes(PG_FUNCTION_ARGS)
 	if (rf_server_nodes(server) == NIL)
 		PG_RETURN_INT32(0);
 	/* the stronger lock at once: two sessions with the weaker one would wait for each other */
-	record = rf_placement_find(server->servername, &kept);
+	record = rf_placement_find(server->servername);
 	record = rf_record_lock(server, record == NULL || !all_known(record));
 	for (int i = 0; i < record->node_count; i++)
 	{
-		if (record->members[i] == NULL && enroll(server, record, i, false))
-			count++;
+		if (record->members[i] != NULL)
+			continue;
+		enroll(server, record, i, false);
+		count++;
 	}
 	PG_RETURN_INT32(count);
 }
@@ -279,8 +256,7 @@ rdma_replace_node(PG_FUNCTION_ARGS)
 						   version, record->version),
 				 errhint("Read it from the nodes: SELECT rdma.read_placement(%s)",
 						 quote_literal_cstr(server->servername))));
-	if (!enroll(server, record, number, true))
-		rf_node_too_old(node);
+	enroll(server, record, number, true);
 	PG_RETURN_VOID();
 }
 

@@ -24,10 +24,9 @@ extern RfPlacementRecord *rf_record_lock(ForeignServer *server, bool write);
 
 /*
  * Has the database that a server leads to become a node (rdma_internal.join_set), in the remote
- * transaction; returns its new identity. NULL: its extension is too old to know.
+ * transaction; returns its new identity.
  */
 extern char *rf_node_join(ForeignServer *server, const char *node, const char *set_id, int number,
 						  const char *version, bool replace);
-extern void rf_node_too_old(const char *node) __attribute__((noreturn));
 
 #endif							/* RF_ENROLL_H */

@@ -94,13 +94,10 @@ is_among(const char *name, List *names)
 static List *
 by_number(ForeignServer *server, List *names)
 {
-	bool		kept;
-	RfPlacementRecord *record = rf_placement_find(server->servername, &kept);
+	RfPlacementRecord *record = rf_placement_find(server->servername);
 	List	   *result = NIL;
 	bool		same;
 
-	if (record == NULL && !kept)
-		return names;			/* the extension's objects are of 1.0 */
 	if (record == NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
@@ -135,18 +132,14 @@ rf_server_buckets(ForeignServer *server)
 	const char *value = option_value(server->options, "nodes");
 	RfBuckets  *buckets;
 	RfPlacementRecord *record;
-	int			nodes;
-	bool		kept;
 
 	if (value == NULL)
 		return NULL;
-	nodes = list_length(by_number(server, rf_node_names("nodes", value)));
-	record = rf_placement_find(server->servername, &kept);
+	(void) by_number(server, rf_node_names("nodes", value));
+	record = rf_placement_find(server->servername);
 	buckets = palloc(sizeof(RfBuckets));
-	buckets->count = record != NULL ? record->bucket_count : nodes;
-	buckets->places = record != NULL ? record->buckets : palloc_array(uint16, nodes);
-	for (int i = 0; record == NULL && i < nodes; i++)
-		buckets->places[i] = i;
+	buckets->count = record->bucket_count;
+	buckets->places = record->buckets;
 	return buckets;
 }
 

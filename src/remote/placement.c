@@ -39,7 +39,6 @@
  */
 static MemoryContext cache = NULL;
 static List *cached = NIL;		/* of RfPlacementRecord */
-static bool cache_kept = false; /* the database has the table */
 static bool cache_valid = false;
 static uint64 generation = 1;
 
@@ -169,7 +168,7 @@ rf_placement_table(void)
 
 /*
  * Reads all rows of that table into the cache. Without the table, as before the extension is
- * created, the cache stays empty and is not kept.
+ * created, the cache stays empty.
  */
 static void
 read_records(void)
@@ -179,8 +178,7 @@ read_records(void)
 	SysScanDesc scan;
 	HeapTuple	tuple;
 
-	cache_kept = OidIsValid(relid);
-	if (!cache_kept)
+	if (!OidIsValid(relid))
 		return;
 	rel = table_open(relid, AccessShareLock);
 	scan = systable_beginscan(rel, InvalidOid, false, NULL, 0, NULL);
@@ -255,19 +253,15 @@ copy_record(const RfPlacementRecord *record)
 }
 
 RfPlacementRecord *
-rf_placement_find(const char *server, bool *kept)
+rf_placement_find(const char *server)
 {
 	ListCell   *lc;
 
 	foreach(lc, records())
 	{
 		if (strcmp(((RfPlacementRecord *) lfirst(lc))->server, server) == 0)
-		{
-			*kept = true;
 			return copy_record(lfirst(lc));
-		}
 	}
-	*kept = cache_kept;
 	return NULL;
 }
 

@@ -48,10 +48,9 @@ typedef struct RfPlacementRecord
 } RfPlacementRecord;
 
 /*
- * The record of a server with nodes, in the current memory context; NULL: there is none.
- * *kept: databases whose extension is older than 1.1 keep no records.
+ * The record of a server with nodes, in the current memory context; NULL: it has no record.
  */
-extern RfPlacementRecord *rf_placement_find(const char *server, bool *kept);
+extern RfPlacementRecord *rf_placement_find(const char *server);
 
 /*
  * What a database must say of itself (rdma_internal.memberships) if a server leads to it: one

@@ -94,11 +94,6 @@ check_here(const char *name)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("the name of a restore point has 1 to %d bytes", MAXFNAMELEN - 1)));
-	if (!OidIsValid(get_relname_relid("restore_points", get_namespace_oid("rdma", false))))
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("the extension in this database is too old"),
-				 errhint("Run ALTER EXTENSION rdma_fdw UPDATE.")));
 }
 
 static int
@@ -166,13 +161,13 @@ check_node(Point *point)
 	static const char *const problems[] = {
 		"It is in recovery.",
 		"Its wal_level is minimal.",
-		"Its extension rdma_fdw is too old.",
+		"It has no extension rdma_fdw.",
 		"Its role may not create restore points.",
 	};
 	static const char *const hints[] = {
 		"Let the server lead to the primary.",
 		"Set wal_level there to replica, and restart it.",
-		"Run ALTER EXTENSION rdma_fdw UPDATE there.",
+		"Run CREATE EXTENSION rdma_fdw there.",
 		("Run there: GRANT EXECUTE ON FUNCTION pg_create_restore_point(text) TO ...; "
 		 "GRANT SELECT, INSERT, UPDATE ON rdma.restore_points TO ..."),
 	};

@@ -214,11 +214,6 @@ rf_session_unpreparable(RfSession *session, const char **hint)
 		*hint = "Add rdma_fdw to shared_preload_libraries here, and restart the server.";
 		return "rdma_fdw was not loaded when the server started.";
 	}
-	if (!OidIsValid(rf_decision_table()))
-	{
-		*hint = "Run ALTER EXTENSION rdma_fdw UPDATE.";
-		return "The extension in this database is too old.";
-	}
 	if (session->max_prepared == 0)
 	{
 		*hint = "Set max_prepared_transactions there, or add rdma_fdw to shared_preload_libraries, "

@@ -104,8 +104,8 @@ struct RfSession
 	Oid			userid;			/* the local user that it was handed out for last */
 	uint64		cluster;		/* system identifier of the node; of a connection */
 	int			max_prepared;	/* transactions that it can have prepared; of a connection */
-	bool		compares;		/* the node can compare snapshots with other nodes: its extension
-								 * is not older; of a connection */
+	bool		compares;		/* the node can compare snapshots with other nodes: its database
+								 * has the extension; of a connection */
 	char	   *server_name;
 	PGconn	   *conn;			/* NULL: not connected */
 	RfSocketWait wait;			/* for its socket; as long as it is connected */

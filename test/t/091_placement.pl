@@ -1,6 +1,5 @@
 # Placement that cannot lie: dumps and copies. A coordinator that is restored from a dump finds its rows, whatever the order of
-# option "nodes"; a database that was restored or cloned from a node is not taken for it; servers of 1.0 keep their rows where they
-# are; and nodes whose extension is of 1.0 take part as before.
+# option "nodes"; and a database that was restored or cloned from a node is not taken for it.
 use strict;
 use warnings;
 use FindBin;

@@ -136,15 +136,10 @@ to_uint64(PGresult *result, int row, int column)
 	return number;
 }
 
-/* not every node has been upgraded yet */
 #define STATS_SQL \
 	"SELECT number, rows_out, bytes_out, rows_in, bytes_in, rows_kept_local, stalls, " \
-	"spilled_bytes, transport, " \
-	"pg_catalog.to_jsonb(s) OPERATOR(pg_catalog.->>) 'process_rows', " \
-	"pg_catalog.to_jsonb(s) OPERATOR(pg_catalog.->>) 'encryption', " \
-	"coalesce(pg_catalog.to_jsonb(s) OPERATOR(pg_catalog.->>) 'rows_filtered', '0'), " \
-	"pg_catalog.to_jsonb(s) OPERATOR(pg_catalog.->>) 'taken_rows' " \
-	"FROM rdma_internal.exchange_stats() s"
+	"spilled_bytes, transport, process_rows, encryption, rows_filtered, taken_rows " \
+	"FROM rdma_internal.exchange_stats()"
 #define STATS_COLUMNS 13
 
 void

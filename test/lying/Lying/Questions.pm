@@ -79,8 +79,8 @@ our @questions = map { my ($place, $calls, $asks, $check, @keys) = @$_; { place 
 	[ 'src/fdw/catalog/import.c: ask_columns', 2, 'tables and columns of a schema', 'names are quoted; types and expressions are parsed whole', schema => qr/^SELECT 1 FROM pg_catalog\.pg_namespace/, columns => qr/^SELECT c\.relname, a\.attname/ ],
 	# ---------- several nodes
 	[ 'src/exchange/change.c: lock_on_node', 2, 'locks before rows are moved', $command, lock_timeout => qr/^SET LOCAL lock_timeout/, lock => qr/^LOCK TABLE / ],
-	[ 'src/exchange/enroll.c: rf_node_join', 2, '`rdma_internal.join_set`: the database remembers which node it is', 'a UUID', has_join => qr/to_regprocedure\('rdma_internal\.join_set/, join_set => qr/^SELECT rdma_internal\.join_set/ ],
-	[ 'src/exchange/enroll.c: ask_membership', 2, '`rdma_internal.memberships`: which node it is', 'text that is only compared; numbers', memberships => qr/^SELECT rdma_internal\.memberships/ ],
+	[ 'src/exchange/enroll.c: rf_node_join', 1, '`rdma_internal.join_set`: the database remembers which node it is', 'a UUID', join_set => qr/^SELECT rdma_internal\.join_set/ ],
+	[ 'src/exchange/enroll.c: ask_membership', 1, '`rdma_internal.memberships`: which node it is', 'text that is only compared; numbers', memberships => qr/^SELECT rdma_internal\.memberships/ ],
 	[ 'src/exchange/nodes.c: rdma_run_on', 1, 'the command of a caller of `rdma.run_on`', 'one value, which the caller gets', run_on => qr/^SELECT 7$/ ],
 	[ 'rdma_internal.ask_node', 1, 'a question of another function', 'one row, and what the function does with it' ],
 	[ 'rdma_internal.define_on', 2, '`rdma_internal.define`: a part of a table\'s definition', 'text that is shown; anything but NULL is an error', define => qr/^SELECT rdma_internal\.define\(|^CREATE (?:UNIQUE )?(?:TABLE|INDEX|STATISTICS) |^ALTER TABLE \S+ ADD CONSTRAINT \w+_(?:pkey|key|check)|^COMMENT ON TABLE/ ],

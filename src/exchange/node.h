@@ -17,8 +17,8 @@
  * node_probe.c  its rows in the order of an index that they are looked up in
  * node_plan.c   the custom scan in the place of rdma_internal.exchange()
  *
- * All of it belongs to one backend, but for the queues that node_queues.c shares with parallel workers,
- * and a shared store of batches (batches.h).
+ * All of it belongs to one backend, but for the queues that node_queues.c shares with parallel
+ * workers, and a shared store of batches (batches.h).
  */
 #ifndef RF_EXCHANGE_NODE_H
 #define RF_EXCHANGE_NODE_H

@@ -1,9 +1,9 @@
 /*
  * node_collect.c - stores one exchange's rows until the reader takes them.
  *
- * Batches of other nodes are stored as they arrive: the process that reads one decodes it. Rows that
- * stay on this node are encoded for that, and so is the rest of a batch that the reader has begun.
- * Nothing here waits, and only the backend that runs the statement calls it.
+ * Batches of other nodes are stored as they arrive: the process that reads one decodes it. Rows
+ * that stay on this node are encoded for that, and so is the rest of a batch that the reader has
+ * begun. Nothing here waits, and only the backend that runs the statement calls it.
  *
  * Memory: the statement's.
  */

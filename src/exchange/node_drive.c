@@ -10,10 +10,11 @@
  * number is not above W's: it runs X's query, sends, and keeps in X's store the rows for itself.
  * Excepted are those whose query is being run further up the stack.
  *
- * Why nothing hangs: docs/architecture.md, "Why exchanges cannot deadlock". It needs of this file that
- * the exchange with the lowest number that some node waits for is driven by every node; that to
- * drive never waits, as a store takes every batch; and that a node which has ended
- * (rf_exchange_finish_all), or waits for the reader of its result (rf_exchange_acquire), drives all.
+ * Why nothing hangs: docs/architecture.md, "Why exchanges cannot deadlock". It needs of this file
+ * that the exchange with the lowest number that some node waits for is driven by every node; that
+ * to drive never waits, as a store takes every batch; and that a node which has ended
+ * (rf_exchange_finish_all), or waits for the reader of its result (rf_exchange_acquire), drives
+ * all.
  *
  * Rows in use. A stored row stays until the reader asks for the next one. Driving X invalidates any
  * other row that X gave out last, if it points into memory of X's query or of a batch
@@ -23,10 +24,11 @@
  * - No other exchange is below C: nothing can wait before the row is done with. It is lent, and any
  *   waiting process may drive X all the same.
  * - Another exchange is below C, or there is no C (state->reader.exposed): the row is copied as
- *   long as other exchanges may wait. Only the last exchange that is read lends its rows then, and only the
- *   reader of the result can still be waited for. With a C, X may be driven meanwhile. Without,
- *   rows leave while X is being read, and their reader must take them: it takes them from any node,
- *   and while it waits for one it stores the rows that come from the other nodes (scan_nodes.c).
+ *   long as other exchanges may wait. Only the last exchange that is read lends its rows then, and
+ *   only the reader of the result can still be waited for. With a C, X may be driven meanwhile.
+ *   Without, rows leave while X is being read, and their reader must take them: it takes them from
+ *   any node, and while it waits for one it stores the rows that come from the other nodes
+ *   (scan_nodes.c).
  */
 #include "node.h"
 

@@ -1,6 +1,6 @@
 /*
- * node_move.c - receives one exchange's rows from other nodes. Nothing here waits itself. The decoder
- * lives in the outer statement's context.
+ * node_move.c - receives one exchange's rows from other nodes. Nothing here waits itself. The
+ * decoder lives in the outer statement's context.
  */
 #include "node.h"
 

@@ -289,7 +289,10 @@ void
 rf_queue_put(ExchangeQueue *queue, int consumer, const uint8 *batch, uint32 length, uint64 rows)
 {
 	BatchHeader header = {consumer, rows};
-	shm_mq_iovec parts[] = {{(const char *) &header, sizeof(header)}, {(const char *) batch, length}};
+	shm_mq_iovec parts[] = {
+		{(const char *) &header, sizeof(header)},
+		{(const char *) batch, length}
+	};
 
 	queue->stopped = queue->stopped ||
 		shm_mq_sendv(queue->queue, parts, 2, false, true) == SHM_MQ_DETACHED;

@@ -2,8 +2,8 @@
  * node_share.c - reads one exchange's stored rows: alone, together with the workers of a Gather, or
  * as one of several plan nodes, each of which gets all of them.
  *
- * Rows that are read again, or by several, are collected first: all of them are stored before one is
- * returned. The rest is about a Gather.
+ * Rows that are read again, or by several, are collected first: all of them are stored before one
+ * is returned. The rest is about a Gather.
  *
  * Each process takes the next batch that is here and not taken yet, decodes it, and does with the
  * rows what the plan above says. The leader alone moves rows: it receives batches, runs the

@@ -1,5 +1,5 @@
--- Few rows of this node go to the data nodes with the statement that joins them: what the nodes do with them, and that the rows
--- of the result are those of local tables.
+-- Rows of this node go to the data nodes with the statement that joins them, or by flow: what the nodes do with them, and that
+-- the rows of the result are those of local tables.
 \getenv tree PG_ABS_SRCDIR
 \set two_nodes :tree '/test/setup/two_nodes.sql'
 \set name lr
@@ -186,7 +186,7 @@ INSERT INTO lr.dim SELECT b.id + 1000, s.t FROM small s JOIN big b USING (grp) W
 SELECT count(*), min(id), max(id) FROM dim WHERE id > 1000;
 DELETE FROM dim WHERE id > 1000;
 
--- many more rows than expected: the plan without sending any runs; the same with more bytes
+-- many rows go by flow, however many were expected; the same with more bytes
 CREATE FUNCTION many(n int) RETURNS SETOF int LANGUAGE plpgsql STABLE ROWS 10 AS 'BEGIN RETURN QUERY SELECT generate_series(1, n); END';
 CREATE FUNCTION wide(n int) RETURNS TABLE (i int, t text) LANGUAGE plpgsql STABLE ROWS 10 AS
   'BEGIN RETURN QUERY SELECT g, repeat(md5(g::text), 200) FROM generate_series(1, n) g; END';
@@ -194,7 +194,7 @@ CREATE FUNCTION sent(query text) RETURNS SETOF text LANGUAGE plpgsql AS $$
 DECLARE line text;
 BEGIN
   FOR line IN EXECUTE 'EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF) ' || query LOOP
-    IF line ~ 'Custom Scan|Rows Sent|Instead|Foreign Scan|never' THEN RETURN NEXT regexp_replace(line, '[(]actual.*|[(]never.*', CASE WHEN line ~ 'never' THEN '(never)' ELSE '' END); END IF;
+    IF line ~ 'Custom Scan|Rows Sent' THEN RETURN NEXT regexp_replace(line, '[(]actual.*', ''); END IF;
   END LOOP;
 END $$;
 SELECT sent('SELECT count(*), sum(b.x) FROM many(1000) m JOIN big b ON b.grp = m');
@@ -202,6 +202,31 @@ SELECT sent('SELECT count(*), sum(b.x) FROM many(100001) m JOIN big b ON b.grp =
 SELECT count(*), sum(b.x) FROM many(1000) m JOIN big b ON b.grp = m;
 SELECT count(*), sum(b.x) FROM many(100001) m JOIN big b ON b.grp = m;
 SELECT count(*), sum(length(m.t)) FROM wide(4000) m JOIN big b ON b.grp = m.i;
+SELECT count(*), sum(length(m.t)) FROM wide(4000) m JOIN one o ON o.id = m.i;
+-- so do those of a table, read while the statement runs; with joins on the nodes, and rows of the nodes themselves
+CREATE TABLE lr_here.large AS SELECT i AS id, i % 700 AS grp, 't' || i % 90 AS t FROM generate_series(1, 30000) i;
+ANALYZE lr_here.large;
+CREATE VIEW large AS SELECT * FROM lr_here.large;
+SELECT sent('SELECT count(*), sum(b.x) FROM large l JOIN big b USING (grp)');
+SELECT lr.planned('SELECT count(*), sum(b.x), min(l.t) FROM large l JOIN big b USING (grp)');
+SELECT lr.planned('SELECT count(*), sum(b.x), min(l.t) FROM large l JOIN big b USING (id) WHERE l.grp < 500');
+SELECT lr.planned('SELECT b.id, l.id AS lid FROM large l JOIN big b USING (grp) ORDER BY b.id, l.id OFFSET 100 LIMIT 5');
+SELECT lr.planned('SELECT count(*), count(l.id), sum(b.x) FROM big b LEFT JOIN large l ON l.id = b.grp * 5');
+SELECT lr.planned('SELECT count(*), count(l.id), sum(b.x) FROM large l LEFT JOIN big b ON l.id = b.grp * 5');
+SELECT lr.planned('SELECT count(*), sum(l.id) FROM large l WHERE NOT EXISTS (SELECT FROM big b WHERE b.id = l.id AND b.x > 2)');
+SELECT lr.planned('SELECT d.name, count(*), sum(l.id) FROM large l JOIN big b USING (grp) JOIN dim d ON d.id = b.x GROUP BY 1');
+SELECT lr.planned('SELECT count(*), sum(l.id), sum(b.x) FROM large l JOIN large m USING (id) JOIN big b USING (id)');
+SELECT lr.planned('SELECT l.t, o.t AS ot, count(*) FROM large l JOIN one o ON o.id = l.grp GROUP BY 1, 2');
+SELECT lr.planned('WITH w AS MATERIALIZED (SELECT b.id, l.id AS lid FROM big b JOIN large l USING (grp)) SELECT count(*), sum(w.lid + b.x) FROM w JOIN big b USING (id)');
+SET search_path = lr, public;
+SELECT o, q.* FROM generate_series(0, 2) o, LATERAL (SELECT count(*), sum(b.x) FROM large l JOIN big b USING (grp) WHERE b.x = o) q;
+-- a portal that is closed early
+BEGIN;
+DECLARE c CURSOR FOR SELECT b.id, l.id FROM large l JOIN big b USING (grp) ORDER BY b.id, l.id;
+FETCH 2 FROM c;
+CLOSE c;
+COMMIT;
+SELECT count(*) FROM (SELECT b.id, l.id FROM large l JOIN big b USING (grp) LIMIT 10) q;
 -- a volatile function is called once, so its rows are not sent
 CREATE SEQUENCE calls;
 CREATE FUNCTION counted(n int) RETURNS SETOF int LANGUAGE plpgsql VOLATILE ROWS 10 AS 'BEGIN PERFORM nextval(''calls''); RETURN QUERY SELECT generate_series(1, n); END';
@@ -222,6 +247,15 @@ SELECT count(*), sum(q.n) FROM many(100001) m JOIN (SELECT grp, count(*) AS n FR
 SELECT count(*) FROM (SELECT 1 / (s.id - 3) AS grp FROM small s OFFSET 0) s JOIN big b USING (grp);
 SELECT sum(1 / (b.x - s.grp)) FROM small s JOIN big b USING (grp);
 SELECT count(*) FROM small s JOIN big b USING (grp);
+SELECT count(*) FROM (SELECT 1 / (l.id - 29000) AS grp FROM large l OFFSET 0) l JOIN big b USING (grp);
+SELECT count(*) FROM large l JOIN big b USING (grp) WHERE 1 / (l.id - 29000) > -2;
+SELECT sum(1 / (b.x - l.grp)) FROM large l JOIN big b USING (grp);
+SET statement_timeout = '300ms';
+SELECT count(*) FROM large l JOIN big b USING (grp) JOIN large m USING (grp) JOIN big c USING (grp);
+RESET statement_timeout;
+SELECT count(*), sum(b.x) FROM large l JOIN big b USING (grp);
+-- no flow is left
+SELECT count(*) FROM rdma.stat_flows;
 
 \set VERBOSITY default
 

@@ -125,7 +125,6 @@ join_pathlist(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outerrel, RelO
 	{
 		rf_note_unasked_join(root, joinrel, outerrel, innerrel);
 		rf_lookup_paths(root, joinrel, outerrel, innerrel, jointype, extra);
-		rf_add_local_rows_joins(root, joinrel, extra->restrictlist);
 	}
 	rf_exchange_join_paths(root, joinrel, outerrel, innerrel, jointype, extra);
 }

@@ -266,16 +266,45 @@ typedef struct RfExchangeSpec
 	List	   *consumers;		/* IntList: members that its rows come out on */
 	uint32		buffers;		/* of each pair of nodes */
 	uint32		buffer_size;	/* bytes of each */
+	struct RfSender *sender;	/* this backend is its only producer, which forming the group
+								 * connects; else NULL */
 } RfExchangeSpec;
 
 /*
  * Before the statement is sent: member i of all exchanges is the node of sessions[i]; exchange
  * number i + 1 is specs[i]. The sessions are idle and were obtained with in_transaction. Waits up
  * to rdma_fdw.exchange_wait for buffers, without holding any meanwhile. statement:
- * rf_statement_begin. ERROR when it fails.
+ * rf_statement_begin. ERROR when it fails. Flows of senders belong to the current resource owner.
  */
 extern void rf_exchange_form(struct RfSession *const *sessions, int count,
 							 const RfExchangeSpec *specs, int spec_count, uint64 statement);
+
+/*
+ * Rows of this backend as the input of an exchange (sender.c). The nodes give its call of
+ * rdma_internal.exchange() an empty query.
+ */
+typedef struct RfSender RfSender;
+
+/*
+ * spec: the argument of rdma_internal.exchange(). The rows are those that the plan gives from where it is.
+ * It must use no session meanwhile. All of the sender's memory is a context of the current one.
+ */
+extern RfSender *rf_sender_create(const char *spec, PlanState *plan);
+
+/*
+ * Sends what can be sent now; *moved: something was. False: all was sent, and received. ERROR when
+ * a node is lost.
+ */
+extern bool rf_sender_send(RfSender *sender, bool *moved);
+
+/* Sleeps until one of them may go on, something else sets the latch, or a while has passed. */
+extern void rf_senders_wait(RfSender *const *senders, int count);
+
+/* Adds up the rows that were read, and the bytes sent to all nodes. */
+extern void rf_sender_count(const RfSender *sender, uint64 *rows, uint64 *bytes);
+
+/* Ends its flows, at any time, and its memory. */
+extern void rf_sender_close(RfSender *sender);
 
 /*
  * Connects the engines of all pairs of these nodes, also of pairs that are known to be connected.

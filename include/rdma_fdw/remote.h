@@ -125,6 +125,12 @@ extern int	rf_session_server_version(RfSession *session);
  * where libpq found it, the server's name, and whether the remote transaction has begun.
  */
 extern const RfNodeId *rf_session_node(RfSession *session);
+
+/*
+ * After that: the encoding of its database. *portable: values cannot be sent to it as they are
+ * stored, see RF_STREAM_PORTABLE.
+ */
+extern int	rf_session_encoding(RfSession *session, bool *portable);
 extern const char *rf_session_host(RfSession *session);
 extern const char *rf_session_server_name(RfSession *session);
 extern bool rf_session_in_transaction(RfSession *session);

@@ -8,6 +8,7 @@
  * node_queues.c  batches of the workers that run an exchange's query, on their way to their leader
  * node_filter.c  which keys have partners, and dropping rows without
  * node_out.c    one exchange's rows: out of its query, to the nodes they belong to
+ * sender.c      the same on the coordinator, for rows of its own
  * node_move.c   and in from other nodes
  * node_collect.c  and while they wait for the reader, as a store of batches
  * node_drive.c  which exchanges go on while one waits, and the end of the statement
@@ -209,6 +210,7 @@ typedef struct ExchangeInput
 	bool		over;			/* that gives no more rows, or no more rows are wanted */
 	uint64		rows;			/* that it has given */
 	SeqScanState *scan;			/* a bare sequential scan, which needs no executor */
+	bool		local;			/* `node` is part of the coordinator's own plan */
 } ExchangeInput;
 
 /* Workers of that query (node_workers.c) */
@@ -276,6 +278,9 @@ typedef struct ExchangeSending
 	ExchangeCommon common;
 	ExchangeParcel parcel;
 	TupleTableSlot *large;		/* virtual */
+	uint32		flags;			/* of the encoders, RF_STREAM_PORTABLE: the consumers' images of
+								 * types are others */
+	int			encoding;		/* that the consumers want */
 	uint32		flush_seen;		/* tick of the flush timer */
 	bool		flush;			/* rows have waited for rdma_fdw.flush_time: send the rows so far */
 } ExchangeSending;
@@ -530,9 +535,14 @@ extern void rf_exchange_take_own(ExchangeState *state, TupleTableSlot *slot);
 /* Instead of taking them one by one: as many as fit the encoder's batch; returns how many. */
 extern uint32 rf_exchange_encode_own(ExchangeState *state, RfEncoder *encoder);
 
-/* For rows of the exchange; goes with the current memory context. */
-extern RfEncoder *rf_exchange_make_encoder(TupleDesc desc);
+/* For rows of the exchange, in that encoding; goes with the current memory context. */
+extern RfEncoder *rf_exchange_make_encoder(TupleDesc desc, uint32 flags, int encoding);
 extern void rf_exchange_end_sending(ExchangeState *state);
+
+/* sender.c: for setup.c; connects once all nodes listen. ERROR: its flows are closed. */
+extern void rf_sender_connect(RfSender *sender, RfGroupDesc *desc,
+							  struct RfSession *const *sessions, int count);
+extern void rf_sender_disconnect(RfSender *sender);
 
 /* node_move.c */
 extern RfDecoder *rf_exchange_make_decoder(ExchangeState *state, TupleDesc desc);

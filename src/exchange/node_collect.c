@@ -9,6 +9,7 @@
  */
 #include "node.h"
 
+#include "mb/pg_wchar.h"
 #include "executor/executor.h"
 #include "utils/memutils.h"
 
@@ -49,7 +50,7 @@ rf_exchange_require_store(ExchangeState *state)
 	caller = MemoryContextSwitchTo(estate->es_query_cxt);
 	state->store.batches = rf_batches_create(kind_of_store(state), estate->es_query_cxt,
 											 state->owner);
-	state->store.encoder = rf_exchange_make_encoder(desc);
+	state->store.encoder = rf_exchange_make_encoder(desc, 0, GetDatabaseEncoding());
 	state->store.space = palloc(OWN_BATCH);
 	if (state->sharing.decoder == NULL)
 		state->sharing.decoder = rf_exchange_make_decoder(state, desc);

@@ -16,6 +16,9 @@
  * (rf_exchange_finish_all), or waits for the reader of its result (rf_exchange_acquire), drives
  * all.
  *
+ * The coordinator's rows (sender.c). Their exchanges have the lowest numbers, no query on any node,
+ * and a producer that waits for no row: it takes the rows of the result while it cannot send.
+ *
  * Rows in use. A stored row stays until the reader asks for the next one. Driving X invalidates any
  * other row that X gave out last, if it points into memory of X's query or of a batch
  * (state->reader.lent). A reader that copies the rows it takes, like Sort, has no use for the row

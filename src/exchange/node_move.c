@@ -5,6 +5,7 @@
 #include "node.h"
 
 #include "executor/executor.h"
+#include "mb/pg_wchar.h"
 #include "miscadmin.h"
 #include "utils/memutils.h"
 
@@ -178,6 +179,7 @@ rf_exchange_begin_moving(ExchangeState *state, TupleDesc desc)
 	if (member->producer >= 0)
 	{
 		state->sending.production = PRODUCTION_RUNNING;
+		state->sending.encoding = GetDatabaseEncoding();
 		rf_exchange_begin_sending(state, desc);
 	}
 	if (member->consumer < 0)

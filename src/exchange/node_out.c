@@ -504,7 +504,8 @@ next_row(ExchangeState *state)
 		slot = scan_row(state);
 	else
 	{
-		ResetPerTupleExprContext(estate);
+		if (!state->input.local)
+			ResetPerTupleExprContext(estate);
 		/* as Gather does for its part of the plan */
 		if (state->workers.gather != NULL && state->workers.gather->pei != NULL)
 			estate->es_query_dsa = state->workers.gather->pei->area;
@@ -516,7 +517,7 @@ next_row(ExchangeState *state)
 			slot = NULL;
 			state->input.over = true;
 		}
-		else if (estate->es_junkFilter != NULL)
+		else if (estate->es_junkFilter != NULL && !state->input.local)
 			slot = ExecFilterJunk(estate->es_junkFilter, slot);
 	}
 	state->input.inside = false;
@@ -858,7 +859,7 @@ make_lists(ExchangeState *state)
 }
 
 RfEncoder *
-rf_exchange_make_encoder(TupleDesc desc)
+rf_exchange_make_encoder(TupleDesc desc, uint32 flags, int encoding)
 {
 	RfStreamColumn *wanted = palloc(sizeof(RfStreamColumn) * Max(desc->natts, 1));
 	RfEncoder  *encoder;
@@ -868,9 +869,15 @@ rf_exchange_make_encoder(TupleDesc desc)
 	 */
 	for (int i = 0; i < desc->natts; i++)
 		rf_column_wanted(TupleDescAttr(desc, i)->atttypid, -1, false, &wanted[i]);
-	encoder = rf_encoder_create(desc, desc->natts, NULL, wanted, 0, GetDatabaseEncoding());
+	encoder = rf_encoder_create(desc, desc->natts, NULL, wanted, flags, encoding);
 	pfree(wanted);
 	return encoder;
+}
+
+static RfEncoder *
+make_encoder(const ExchangeState *state, TupleDesc desc)
+{
+	return rf_exchange_make_encoder(desc, state->sending.flags, state->sending.encoding);
 }
 
 /*
@@ -894,7 +901,7 @@ make_outlets(ExchangeState *state, TupleDesc desc)
 	else if ((spec->replicate || spec->heavy == HEAVY_BROADCAST) && state->sending.live_outlets > 1)
 	{
 		state->sending.common.list = true;
-		state->sending.common.encoder = rf_exchange_make_encoder(desc);
+		state->sending.common.encoder = make_encoder(state, desc);
 		state->sending.common.size = state->member->desc->slot_size - sizeof(RfSlotHeader);
 		state->sending.common.space = palloc_extended(state->sending.common.size, MCXT_ALLOC_HUGE);
 		state->sending.common.room = FIRST_ROOM;
@@ -907,7 +914,7 @@ make_outlets(ExchangeState *state, TupleDesc desc)
 		if (consumer != own &&
 			(!spec->replicate || !state->sending.common.list ||
 			 consumer == state->routing.consumers))
-			state->sending.outlets[consumer].encoder = rf_exchange_make_encoder(desc);
+			state->sending.outlets[consumer].encoder = make_encoder(state, desc);
 	}
 }
 

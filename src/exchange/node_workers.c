@@ -19,6 +19,7 @@
  */
 #include "node.h"
 
+#include "mb/pg_wchar.h"
 #include "access/parallel.h"
 #include "commands/explain.h"
 #include "executor/execParallel.h"
@@ -327,6 +328,7 @@ make_worker(ProducerState *producer)
 	state->sending.production = PRODUCTION_RUNNING;
 	state->workers.queue =
 		rf_queue_attach((char *) shared + shared->queues, ParallelWorkerNumber);
+	state->sending.encoding = GetDatabaseEncoding();
 	rf_exchange_begin_sending(state, desc);
 	state->routing.spread_turn += ParallelWorkerNumber + 1;
 	rf_filter_attach(state, (const uint64 *) ((char *) shared + shared->filters));

@@ -30,6 +30,9 @@
 #include "rdma_fdw/remote.h"
 #include "rdma_fdw/sql_text.h"
 
+#include "node.h"
+#include "shmem/peer_table.h"
+
 #define GREET_SQL	"SELECT rdma_internal.exchange_greet()"
 #define HELLO_SQL	\
 	"SELECT rdma_internal.hello(g) FROM unnest($1::bytea[]) WITH ORDINALITY AS u(g, n) ORDER BY n"
@@ -302,6 +305,7 @@ typedef struct Forming
 	int			not_connected;	/* attempts that ended so */
 	Round	   *failed;			/* of an attempt that was not DONE, */
 	int			culprit;		/* and the member whose result has the reason */
+	ErrorData  *error;			/* or the reason, if it was found here */
 } Forming;
 
 static void
@@ -334,12 +338,27 @@ keep_attempt(const Forming *forming)
 		run_on_all(forming->sessions, forming->count, "RELEASE SAVEPOINT rdma_fdw_exchange");
 }
 
+/* Raises the error of the last attempt. */
+__attribute__((noreturn)) static void
+raise_failure(Forming *forming)
+{
+	if (forming->error != NULL)
+		ReThrowError(forming->error);
+	raise_result(forming->failed, forming->culprit);
+	pg_unreachable();
+}
+
 /* After an outcome that was not DONE; raises its error if there were too many NOT_CONNECTED. */
 static void
 undo_attempt(Forming *forming, Outcome outcome)
 {
 	if (outcome == NOT_CONNECTED && ++forming->not_connected == CONNECT_TRIES)
-		raise_result(forming->failed, forming->culprit);
+		raise_failure(forming);
+	for (int i = 0; i < forming->spec_count; i++)
+	{
+		if (forming->specs[i].sender != NULL)
+			rf_sender_disconnect(forming->specs[i].sender);
+	}
 	if (outcome == NOT_CONNECTED)
 		forget_connected();
 	if (!forming->fresh)
@@ -377,6 +396,18 @@ find_missing(int count, const RfNodeId *nodes, bool *missing)
 		}
 	}
 	return any;
+}
+
+/* Not where all rows come from here. */
+static bool
+moves_between_nodes(const Forming *forming)
+{
+	for (int i = 0; i < forming->spec_count; i++)
+	{
+		if (forming->specs[i].sender == NULL)
+			return true;
+	}
+	return false;
 }
 
 /*
@@ -559,6 +590,48 @@ side_nodes(List *members, const RfNodeId *nodes, RfNodeId *side)
 	return list_length(members);
 }
 
+/* This node alone. Returns 1. */
+static int
+this_node(RfNodeId *side)
+{
+	RfTypeImage image;
+
+	rf_node_self(side, &image);
+	return 1;
+}
+
+/*
+ * The nodes open their ends meanwhile. NO_BUFFERS, with the error, where one has no buffers for
+ * rows of this node: the sender's flows are closed then.
+ */
+static Outcome
+open_senders(Forming *forming, RfGroupDesc *const *descs)
+{
+	MemoryContext context = CurrentMemoryContext;
+	volatile Outcome outcome = DONE;
+
+	PG_TRY();
+	{
+		for (int i = 0; i < forming->spec_count; i++)
+		{
+			if (forming->specs[i].sender != NULL)
+				rf_sender_connect(forming->specs[i].sender, descs[i], forming->sessions,
+								  forming->count);
+		}
+	}
+	PG_CATCH();
+	{
+		if (ERRCODE_TO_CATEGORY(geterrcode()) != ERRCODE_INSUFFICIENT_RESOURCES)
+			PG_RE_THROW();
+		MemoryContextSwitchTo(context);
+		forming->error = CopyErrorData();
+		FlushErrorState();
+		outcome = NO_BUFFERS;
+	}
+	PG_END_TRY();
+	return outcome;
+}
+
 /* The member's place in one side of each group, NULL where it has no place. */
 static char *
 places_literal(const RfExchangeSpec *specs, int spec_count, bool producers, int member)
@@ -615,15 +688,17 @@ form_groups(Forming *forming, int attempt)
 	const RfExchangeSpec *specs = forming->specs;
 	int			spec_count = forming->spec_count;
 	RfGroupDesc **descs = palloc(sizeof(RfGroupDesc *) * spec_count);
-	RfNodeId   *members = palloc(sizeof(RfNodeId) * count * 2);
+	RfNodeId   *members = palloc(sizeof(RfNodeId) * (count + 1) * 2);
 	Round	   *listens = new_round(forming->sessions, count);
 	Round	   *opens = new_round(forming->sessions, count);
 	Outcome		outcome;
 	char	   *literal;
 
+	forming->error = NULL;
 	for (int i = 0; i < spec_count; i++)
 	{
-		int			producers = side_nodes(specs[i].producers, forming->nodes, members);
+		int			producers = specs[i].sender != NULL ? this_node(members) :
+			side_nodes(specs[i].producers, forming->nodes, members);
 		int			consumers = side_nodes(specs[i].consumers, forming->nodes, members + producers);
 		RfGroupShape shape = {RF_GROUP_REPARTITION, producers, consumers, specs[i].buffers,
 		specs[i].buffer_size};
@@ -657,9 +732,10 @@ form_groups(Forming *forming, int attempt)
 	clear_results(listens);
 	forming->failed = opens;
 	outcome = receive(opens, &forming->culprit);
-	if (outcome == DONE)
-		clear_results(opens);
-	return outcome;
+	if (outcome != DONE)
+		return outcome;
+	clear_results(opens);
+	return open_senders(forming, descs);
 }
 
 /* One lock, taken once, of the transaction: an error releases it. */
@@ -778,13 +854,13 @@ rf_exchange_form(RfSession *const *sessions, int count, const RfExchangeSpec *sp
 		begin_attempt(&forming);
 		if (attempt == 1)
 			check_flows(&forming);
-		outcome = connect_pairs(&forming);
+		outcome = moves_between_nodes(&forming) ? connect_pairs(&forming) : DONE;
 		if (outcome == DONE)
 			outcome = form_groups(&forming, attempt);
 		if (outcome == DONE)
 			break;
 		if (outcome == NO_BUFFERS && GetCurrentTimestamp() >= deadline)
-			raise_result(forming.failed, forming.culprit);
+			raise_failure(&forming);
 		undo_attempt(&forming, outcome);
 		if (outcome == NO_BUFFERS)
 			rf_exchange_take_turn(attempt);

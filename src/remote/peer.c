@@ -144,3 +144,14 @@ rf_session_node(RfSession *session)
 	(void) rf_session_peer(session);
 	return &session->hello.node;
 }
+
+int
+rf_session_encoding(RfSession *session, bool *portable)
+{
+	RfTypeImage image;
+	RfNodeId	node;
+
+	rf_node_self(&node, &image);
+	*portable = memcmp(&image, &session->hello.image, sizeof(image)) != 0;
+	return session->hello.encoding;
+}

@@ -105,6 +105,10 @@ extern RfRemoteQuery *rf_build_query(PlannerInfo *root, RelOptInfo *rel, List *c
 									 List *pathkeys, bool limit, const char *locking,
 									 bool for_estimate);
 
+/* The same for rows of this node that come by flow: those of these RelOptInfos, in order. */
+extern RfRemoteQuery *rf_build_flow_query(PlannerInfo *root, RelOptInfo *rel, List *conditions,
+										  List *pathkeys, bool limit, List *rels);
+
 /*
  * The same statement for many values of its parameters: "SELECT q.c1, batch.place FROM unnest($1,
  * $2) AS batch(p1, place), LATERAL (...) AS q(c1)". $1 is the array of the values of the

@@ -293,7 +293,7 @@ read_other(TableRef *table, ReadableExchange *other, const char *spec, const cha
 
 /* "c1 integer, c2 text", which the names are added to. */
 static char *
-define_columns(TableRef *table)
+define_columns(TableRef *table, bool collated)
 {
 	StringInfoData buf;
 	ListCell   *lc;
@@ -308,10 +308,29 @@ define_columns(TableRef *table)
 		table->colnames = lappend(table->colnames, makeString(name));
 		appendStringInfo(&buf, "%s%s %s", lc == list_head(table->exprs) ? "" : ", ", name,
 						 format_type_with_typemod(exprType(expr), exprTypmod(expr)));
-		if (OidIsValid(collation) && collation != get_typcollation(exprType(expr)))
+		if (collated && OidIsValid(collation) && collation != get_typcollation(exprType(expr)))
 			appendStringInfo(&buf, " COLLATE %s", quote_identifier(get_collation_name(collation)));
 	}
 	return buf.data;
+}
+
+void
+rf_set_flow_item(BuildContext *cxt, TableRef *table)
+{
+	RfRelInfo  *info = table->derived;
+	int			number = 0;
+	RfPlannedExchange *planned;
+
+	while (list_nth(cxt->flow_rels, number) != info->rel)
+		number++;
+	planned = list_nth(cxt->exchanges, number);
+	planned->replicate = true;
+	planned->rows = info->rows;
+	planned->description = psprintf("replicate rows of %s", info->relation_name);
+	planned->spec = psprintf("number=%d kind=replicate rows=%.0f", number + 1, Max(info->rows, 1));
+	table->colnames = NIL;
+	table->item = psprintf("rdma_internal.exchange('%s', '') AS %s(%s)", planned->spec, table->name,
+						   define_columns(table, false));
 }
 
 /* The statement whose rows move. True: it is the same on all nodes. */
@@ -393,7 +412,7 @@ rf_add_exchange(BuildContext *cxt, RfRelInfo *move)
 
 	wanted->movement = psprintf("%d%s%s", fragment->replicate, keys.data, places.data);
 	wanted->statement = statement.data;
-	wanted->columns = define_columns(table);
+	wanted->columns = define_columns(table, true);
 	wanted->from = sending_nodes(moved);
 	wanted->to = nodes_of(move);
 	cxt->tables = lappend(cxt->tables, table);
@@ -410,6 +429,7 @@ rf_add_exchange(BuildContext *cxt, RfRelInfo *move)
 	wanted->planned->replicate = fragment->replicate;
 	wanted->planned->rows = move->retrieved_rows;
 	wanted->planned->description = wanted->described;
+	wanted->planned->spec = pstrdup("");
 	wanted->planned->producers = wanted->from;
 	wanted->planned->consumers = wanted->to;
 	table->name = psprintf("x%d", wanted->number);

@@ -136,6 +136,7 @@ rf_open_inner(BuildContext *cxt, PlannerInfo *root, Relids relids)
 	inner.batched = rf_whole_context(cxt)->batched;
 	inner.outer = cxt->outer;
 	inner.subplan = cxt->subplan;
+	inner.flow_rels = cxt->flow_rels;
 	inner.exchanges = cxt->exchanges;
 	inner.readable = cxt->readable;
 	inner.moves = cxt->moves;
@@ -198,7 +199,8 @@ add_subselect(BuildContext *cxt, RfRelInfo *info)
 
 /*
  * "unnest($1, $2) l3(c1, c2)". The data node is told the types of the parameters, and so knows the
- * columns' types.
+ * columns' types. Or "rdma_internal.exchange('number=1 ...', '') l3(c1 integer, c2 text)", where the
+ * parameters are only counted.
  */
 static void
 add_local_rows(BuildContext *cxt, RfRelInfo *info)
@@ -232,6 +234,8 @@ add_local_rows(BuildContext *cxt, RfRelInfo *info)
 		appendStringInfo(&names, "%s%s", names.len == 0 ? "" : ", ", name);
 	}
 	table->item = psprintf("%s) %s(%s)", item.data, table->name, names.data);
+	if (cxt->flow_rels != NIL)
+		rf_set_flow_item(cxt, table);
 	rf_whole_context(cxt)->tables = lappend(rf_whole_context(cxt)->tables, table);
 	cxt->items = true;
 }

@@ -16,6 +16,8 @@ typedef struct RfPlannedExchange
 	bool		replicate;		/* each consumer gets all rows; else each row goes to one of them */
 	double		rows;			/* expected to move */
 	char	   *description;	/* in EXPLAIN */
+	char	   *spec;			/* rows of this node, which sends them: the argument of
+								 * rdma_internal.exchange(); else empty, and: */
 	/* IntLists of members: the place of a node among the nodes that run the statement */
 	List	   *producers;		/* these members run the query of the exchange */
 	List	   *consumers;		/* these members receive its rows */

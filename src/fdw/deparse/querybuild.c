@@ -22,8 +22,10 @@
 #include "utils/typcache.h"
 
 #include "rdma_fdw/batch.h"
+#include "rdma_fdw/plan_node.h"
 
 #include "deparse.h"
+#include "planned_exchange.h"
 #include "querybuild.h"
 
 static void append_from(StringInfo buf, BuildContext *cxt, RfRelInfo *info, bool closed,
@@ -752,9 +754,21 @@ rf_statement_columns(PlannerInfo *root, RelOptInfo *rel, List **retrieved_attrs)
 	return columns;
 }
 
-RfRemoteQuery *
-rf_build_query(PlannerInfo *root, RelOptInfo *rel, List *conditions, List *pathkeys, bool limit,
-			   const char *locking, bool for_estimate)
+/* The exchanges of rows that are here, whose fields rf_set_flow_item() sets. */
+static List *
+flow_exchanges(List *rels)
+{
+	List	   *exchanges = NIL;
+
+	for (int i = 0; i < list_length(rels); i++)
+		exchanges = lappend(exchanges, rf_make_plan_node(RfPlannedExchange));
+	return exchanges;
+}
+
+/* flow_rels: as in BuildContext */
+static RfRemoteQuery *
+build_query(PlannerInfo *root, RelOptInfo *rel, List *conditions, List *pathkeys, bool limit,
+			const char *locking, bool for_estimate, List *flow_rels)
 {
 	RfRemoteQuery *out = palloc0(sizeof(RfRemoteQuery));
 	RfRelInfo  *info = (RfRelInfo *) rel->fdw_private;
@@ -766,6 +780,8 @@ rf_build_query(PlannerInfo *root, RelOptInfo *rel, List *conditions, List *pathk
 	int			nestlevel = rf_neutral_settings(RF_TEXT_ALL);
 
 	cxt.for_estimate = for_estimate;
+	cxt.flow_rels = flow_rels;
+	cxt.exchanges = flow_exchanges(flow_rels);
 	cxt.node = &node;
 	columns = rf_statement_columns(root, rel, &out->retrieved_attrs);
 	if (!IS_SIMPLE_REL(rel) || info->select != NULL)
@@ -787,6 +803,8 @@ rf_build_query(PlannerInfo *root, RelOptInfo *rel, List *conditions, List *pathk
 		/* the same parameters, and all nodes get a value even if only one needs it */
 		other.node = &node;
 		other.keys = cxt.keys;
+		other.flow_rels = flow_rels;
+		other.exchanges = flow_exchanges(flow_rels);
 		other.params = cxt.params;
 		other.param_types = cxt.param_types;
 		initStringInfo(&buf);
@@ -805,6 +823,20 @@ rf_build_query(PlannerInfo *root, RelOptInfo *rel, List *conditions, List *pathk
 	out->send_sql = cxt.leaving == NIL ? NULL : rf_sending_statement(cxt.leaving);
 	out->join_sql = cxt.leaving == NIL ? NULL : rf_computing_statement(out->sql, cxt.leaving);
 	return out;
+}
+
+RfRemoteQuery *
+rf_build_query(PlannerInfo *root, RelOptInfo *rel, List *conditions, List *pathkeys, bool limit,
+			   const char *locking, bool for_estimate)
+{
+	return build_query(root, rel, conditions, pathkeys, limit, locking, for_estimate, NIL);
+}
+
+RfRemoteQuery *
+rf_build_flow_query(PlannerInfo *root, RelOptInfo *rel, List *conditions, List *pathkeys,
+					bool limit, List *rels)
+{
+	return build_query(root, rel, conditions, pathkeys, limit, NULL, false, rels);
 }
 
 /* Joins one more FROM item of a relation to those in buf. */

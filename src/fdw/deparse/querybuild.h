@@ -62,6 +62,8 @@ typedef struct BuildContext
 	List	   *keys;			/* a condition on keys above the joins in FROM */
 	List	   *subselects;		/* texts of those in the expression that is being printed */
 	List	   *tables;			/* TableRefs; the made-up range table */
+	List	   *flow_rels;		/* RelOptInfos whose rows, which are here, come by flow; exchange i
+								 * + 1 is of member i. NIL: they come as arrays */
 	List	   *exchanges;		/* RfPlannedExchanges so far, inner exchanges first */
 	List	   *readable;		/* exchanges that other places of the statement may read, too: see
 								 * exchange_text.c */
@@ -132,6 +134,9 @@ rf_whole_context(BuildContext *cxt)
 
 /* exchange_text.c: adds the moved rows to the tables of the statement */
 extern void rf_add_exchange(BuildContext *cxt, RfRelInfo *move);
+
+/* Makes an item with its columns the exchange of its rows, which are here. */
+extern void rf_set_flow_item(BuildContext *cxt, TableRef *table);
 
 /* The statements of nodes that have only one of the roles in it, see RfComputePlan. */
 extern char *rf_sending_statement(List *leaving);

@@ -158,8 +158,6 @@ typedef struct RfRelInfo
 	bool		local;
 	const char *apart;			/* local: why the nodes do not have its rows anyway, for EXPLAIN;
 								 * NULL: nobody asks */
-	bool		has_path;		/* with local rows: its relation has a path for it, if that is
-								 * worth it */
 	RfAnswer	movable;		/* rf_can_move() */
 
 	Selectivity local_conds_sel;

@@ -1,15 +1,13 @@
 /*
  * local_rows.c
- *		Running a statement that gets rows of this node (plan/local_rows.c): reads them into arrays,
- *		one for each
- *		column, which its foreign scan has for parameters. If there are too many, another plan runs
- *		instead.
+ *		Running a statement that gets rows of this node (plan/local_rows.c): reads them, and hands
+ *		them to its foreign scan. Few go with the statement, as arrays in its parameters; many by
+ *		flow, as the inputs of exchanges.
  *
- * That plan is set up with the statement: all scans of a query have to be known when the first of
- * them starts, as they read the same snapshot.
- *
- * The rows are read once, before the statement starts, and again only after a parameter of their
- * plans has changed. All state is of one backend and one execution.
+ * The rows are read before the statement starts, and again only after a parameter of their plans
+ * has changed. Plans that may use sessions have a Material node above them, and are read to their
+ * end first; others are read on while the statement runs. All state is of one backend and one
+ * execution.
  */
 #include "postgres.h"
 
@@ -21,27 +19,32 @@
 #include "utils/memutils.h"
 
 #include "rdma_fdw/compat.h"
+#include "rdma_fdw/exchange.h"
 
 #include "fdw/plan/plan_private.h"
 #include "exec.h"
 #include "scan_state.h"
+
+/* So many rows of all inputs go with the statement. */
+#define MOST_ROWS		10000
+#define MOST_BYTES		(1024 * 1024)
 
 typedef struct LocalRowsState
 {
 	CustomScanState css;		/* must be first */
 	PlanState  *statement;
 	ForeignScanState *scan;		/* in it */
-	PlanState  *instead;
 	int			input_count;
 	PlanState **inputs;			/* give the rows */
 
-	MemoryContext values;		/* of the rows */
+	MemoryContext values;		/* of few rows */
 	int			column_count;
 	RfLocalRowsPlan *plan;
 	ArrayBuildState **arrays;	/* of each */
 
-	bool		read;			/* the rows are in the arrays, or there are too many */
-	bool		too_many;
+	bool		read;			/* the scan has the rows, or reads them itself: */
+	bool		few;
+	uint64		rows;			/* of all inputs, while they are few */
 	bool		asked;			/* the statement was used before */
 
 	/* for EXPLAIN */
@@ -58,11 +61,12 @@ begin_local_rows(CustomScanState *css, EState *estate, int eflags)
 	CustomScan *plan = (CustomScan *) css->ss.ps.plan;
 	PlanState  *scan;
 
-	local->input_count = list_length(plan->custom_plans) - 2;
+	local->input_count = list_length(plan->custom_plans) - 1;
 	local->inputs = palloc_array(PlanState *, local->input_count);
 	for (int i = 0; i < local->input_count; i++)
 	{
-		local->inputs[i] = ExecInitNode(list_nth(plan->custom_plans, i + 2), estate, eflags);
+		local->inputs[i] = ExecInitNode(list_nth(plan->custom_plans, i + 1), estate,
+										eflags | EXEC_FLAG_REWIND);
 		css->custom_ps = lappend(css->custom_ps, local->inputs[i]);
 	}
 	local->statement = ExecInitNode(linitial(plan->custom_plans), estate, eflags);
@@ -71,14 +75,12 @@ begin_local_rows(CustomScanState *css, EState *estate, int eflags)
 	while (!IsA(scan, ForeignScanState))
 		scan = outerPlanState(scan);
 	local->scan = (ForeignScanState *) scan;
-	local->instead = ExecInitNode(lsecond(plan->custom_plans), estate, eflags);
-	css->custom_ps = lappend(css->custom_ps, local->instead);
 	local->plan = rf_plan_node_of(RfLocalRowsPlan, plan->custom_private);
 	local->column_count = list_length(local->plan->columns);
 	local->arrays = palloc0_array(ArrayBuildState *, local->column_count);
 	local->values = AllocSetContextCreate(estate->es_query_cxt, "rdma_fdw local rows",
 										  ALLOCSET_DEFAULT_SIZES);
-	/* the children's slots are handed on */
+	/* the statement's slots are handed on */
 	if (css->ss.ps.ps_ProjInfo == NULL)
 	{
 		css->ss.ps.resultopsset = true;
@@ -96,10 +98,7 @@ end_local_rows(CustomScanState *css)
 		ExecEndNode((PlanState *) lfirst(lc));
 }
 
-/*
- * Reads inputs again only if their parameters changed; rows that are here stay, and so does the
- * decision that they are too many.
- */
+/* Reads inputs again only if their parameters changed; rows that are here stay. */
 static void
 rescan_local_rows(CustomScanState *css)
 {
@@ -126,10 +125,8 @@ rescan_local_rows(CustomScanState *css)
 				ExecReScan(local->inputs[i]);
 		}
 	}
-	else if (!local->too_many && local->statement->chgParam == NULL)
+	else if (local->statement->chgParam == NULL)
 		ExecReScan(local->statement);
-	if (local->instead->chgParam == NULL)
-		ExecReScan(local->instead);
 }
 
 /* ---------- reading the rows ---------- */
@@ -137,10 +134,10 @@ rescan_local_rows(CustomScanState *css)
 static void
 start_arrays(LocalRowsState *local)
 {
-	MemoryContextReset(local->values);
 	for (int i = 0; i < local->column_count; i++)
 	{
-		TupleDesc	desc = ExecGetResultType(local->inputs[list_nth_int(local->plan->inputs, i)]);
+		PlanState  *input = local->inputs[list_nth_int(local->plan->inputs, i)];
+		TupleDesc	desc = ExecGetResultType(input);
 		Oid			type = TupleDescAttr(desc, list_nth_int(local->plan->columns, i))->atttypid;
 
 		local->arrays[i] = initArrayResult(type, local->values, false);
@@ -162,32 +159,24 @@ add_row(LocalRowsState *local, int input, TupleTableSlot *slot)
 	}
 }
 
-/* False: there are too many. Nothing but the values is in their context. */
-static bool
-read_rows(LocalRowsState *local)
+/* Adds its rows to the arrays while all are few, and has a Material node keep them. */
+static void
+read_input(LocalRowsState *local, int number)
 {
-	uint64		sent = 0;
+	PlanState  *input = local->inputs[number];
 
-	start_arrays(local);
-	for (int i = 0; i < local->input_count; i++)
+	while (local->few || IsA(input, MaterialState))
 	{
-		uint64		rows = 0;
+		TupleTableSlot *slot = ExecProcNode(input);
 
-		for (;;)
-		{
-			TupleTableSlot *slot = ExecProcNode(local->inputs[i]);
-
-			if (TupIsNull(slot))
-				break;
-			if (++rows > RF_LOCAL_ROWS_MAX ||
-				MemoryContextMemAllocated(local->values, false) > RF_LOCAL_BYTES_MAX)
-				return false;
-			add_row(local, i, slot);
-		}
-		sent += rows;
+		if (TupIsNull(slot))
+			return;
+		if (!local->few)
+			continue;
+		add_row(local, number, slot);
+		local->few = ++local->rows <= MOST_ROWS &&
+			MemoryContextMemAllocated(local->values, false) <= MOST_BYTES;
 	}
-	local->rows_sent += sent;
-	return true;
 }
 
 static void
@@ -201,6 +190,7 @@ hand_over(LocalRowsState *local)
 		values[i] = makeArrayResult(local->arrays[i], local->values);
 		local->bytes_sent += VARSIZE_ANY(DatumGetPointer(values[i]));
 	}
+	local->rows_sent += local->rows;
 	MemoryContextSwitchTo(caller);
 	rf_scan_set_local(local->scan, values);
 }
@@ -208,14 +198,20 @@ hand_over(LocalRowsState *local)
 static void
 prepare(LocalRowsState *local)
 {
-	local->too_many = !read_rows(local);
+	MemoryContextReset(local->values);
+	start_arrays(local);
+	local->few = true;
+	local->rows = 0;
+	for (int i = 0; i < local->input_count; i++)
+		read_input(local, i);
 	local->read = true;
-	if (local->too_many)
+	if (local->few)
+		hand_over(local);
+	else
 	{
 		MemoryContextReset(local->values);
-		return;
+		rf_scan_set_inputs(local->scan, local->inputs);
 	}
-	hand_over(local);
 	if (local->asked)
 		ExecReScan(local->statement);
 	local->asked = true;
@@ -235,7 +231,7 @@ exec_local_rows(CustomScanState *css)
 	CHECK_FOR_INTERRUPTS();
 	if (!local->read)
 		prepare(local);
-	slot = ExecProcNode(local->too_many ? local->instead : local->statement);
+	slot = ExecProcNode(local->statement);
 	if (TupIsNull(slot) || css->ss.ps.ps_ProjInfo == NULL)
 		return slot;
 	ResetExprContext(econtext);
@@ -253,14 +249,18 @@ static void
 explain_local_rows(CustomScanState *css, List *ancestors, ExplainState *es)
 {
 	LocalRowsState *local = (LocalRowsState *) css;
+	uint64		rows;
+	uint64		bytes;
 
-	ExplainPropertyText("Last Plan Instead", psprintf("above %d rows or %d MB", RF_LOCAL_ROWS_MAX,
-													  RF_LOCAL_BYTES_MAX / (1024 * 1024)), es);
 	if (!es->analyze)
 		return;
-	ExplainPropertyUInteger("Rows Sent", NULL, local->rows_sent, es);
-	if (es->verbose)
-		ExplainPropertyUInteger("Bytes Sent", NULL, local->bytes_sent, es);
+	rows = rf_scan_sent(local->scan, &bytes) + local->rows_sent;
+	bytes += local->bytes_sent;
+	ExplainPropertyUInteger("Rows Sent", NULL, rows, es);
+	if (local->read)
+		ExplainPropertyText("Rows Sent By", local->few ? "statement" : "flow", es);
+	if (es->verbose && (local->few || es->timing))
+		ExplainPropertyUInteger("Bytes Sent", NULL, bytes, es);
 }
 
 /* ---------- registration ---------- */

@@ -204,7 +204,7 @@ static void
 form_exchanges(DirectState *state)
 {
 	RfSession **sessions = palloc_array(RfSession *, state->node_count);
-	RfExchangeSpec *specs = palloc_array(RfExchangeSpec, list_length(state->exchanges));
+	RfExchangeSpec *specs = palloc0_array(RfExchangeSpec, list_length(state->exchanges));
 	ListCell   *lc;
 
 	for (int i = 0; i < state->node_count; i++)

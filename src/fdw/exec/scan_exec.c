@@ -460,12 +460,20 @@ rdmaIterateForeignScan(ForeignScanState *node)
 	return iterate(node, state);
 }
 
+/* Its statement runs, and has the rows of this node that it reads. */
+static void
+start(RfScanState *state)
+{
+	rf_scan_start(state);
+	rf_scan_nodes_send(state);
+}
+
 /* The first row was requested. */
 static void
 start_once(RfScanState *state)
 {
 	if (!state->started)
-		rf_scan_start(state);
+		start(state);
 	if (rf_early_start != NULL && rf_scan_whole_run(state->estate))
 	{
 		PlanState  *top = rf_early_start;
@@ -491,7 +499,7 @@ first_of_any(RfScanState *state, const void **batch, uint32 *length)
 		PG_TRY();
 		{
 			if (part->stream == NULL)
-				rf_scan_start(state);
+				start(state);
 			got = rf_stream_next(part->stream, batch, length) ? RF_STREAM_BATCH : RF_STREAM_END;
 		}
 		PG_CATCH();
@@ -618,9 +626,29 @@ rf_scan_set_local(ForeignScanState *node, Datum *values)
 {
 	RfScanState *state = (RfScanState *) node->fdw_state;
 
-	state->local_values = values;
-	state->local_by_part = false;
+	state->local.values = values;
+	state->local.by_part = false;
+	state->local.inputs = NULL;
 	state->keys_changed = true;
+}
+
+void
+rf_scan_set_inputs(ForeignScanState *node, PlanState **inputs)
+{
+	RfScanState *state = (RfScanState *) node->fdw_state;
+
+	state->local.values = NULL;
+	state->local.inputs = inputs;
+	state->keys_changed = true;
+}
+
+uint64
+rf_scan_sent(ForeignScanState *node, uint64 *bytes)
+{
+	const RfScanLocal *local = &((RfScanState *) node->fdw_state)->local;
+
+	*bytes = local->bytes_sent;
+	return local->rows_sent;
 }
 
 void
@@ -630,7 +658,7 @@ rf_scan_set_local_by_part(ForeignScanState *node, Datum *const *values)
 
 	for (int i = 0; i < state->part_count; i++)
 		state->parts[i].local_values = values[i];
-	state->local_by_part = true;
+	state->local.by_part = true;
 	state->keys_changed = true;
 }
 

@@ -125,6 +125,7 @@ begin_again(RfScanState *state)
 	pfree(sessions);
 	rf_exchange_take_turn(state->attempts++);
 	rf_scan_start(state);
+	rf_scan_nodes_send(state);
 }
 
 static uint64
@@ -287,6 +288,119 @@ await_all(RfScanState *state)
 	rf_stream_set_used(state->parts->stream);
 	state->may_retry = false;
 	rf_exchange_end_turn();
+}
+
+/* Rows of this node on their way to the nodes */
+
+/* Stores the rows that have come. False: a node has no buffers, so the statement begins again. */
+static bool
+store_coming(RfScanState *state)
+{
+	for (int i = 0; i < state->part_count; i++)
+	{
+		RfScanPart *part = &state->parts[i];
+		RfStreamPoll got = look_for_first(part, true);
+
+		if (got == RF_STREAM_BATCH && !part->put_aside)
+			got = look_for_first(part, true);
+		if (got == RF_STREAM_NO_BUFFERS)
+			return false;
+	}
+	return true;
+}
+
+/* Returns false if the statement has to begin again. */
+static bool
+send_all(RfScanState *state)
+{
+	for (;;)
+	{
+		bool		moved = false;
+		bool		left = false;
+
+		for (int i = 0; i < state->local.sender_count; i++)
+			left |= rf_sender_send(state->local.senders[i], &moved);
+		if (!left)
+			break;
+		CHECK_FOR_INTERRUPTS();
+		if (moved)
+			continue;
+		if (!store_coming(state))
+			return false;
+		rf_senders_wait(state->local.senders, state->local.sender_count);
+	}
+	return true;
+}
+
+/* A node does not take rows any more: it has an error, which its stream raises. */
+static void
+raise_of_node(RfScanState *state)
+{
+	RfScanPart *running = NULL;
+
+	rf_scan_close_senders(state);
+	for (int i = 0; i < state->part_count; i++)
+	{
+		RfScanPart *part = &state->parts[i];
+
+		if (part->stream == NULL || part->ended)
+			continue;
+		if (part->first != NULL)
+			(void) rf_stream_put_aside(part->stream, part->first, part->first_length);
+		part->first = NULL;
+		if (rf_stream_is_running(part->stream))
+			running = part;
+	}
+	if (running != NULL)
+		rf_stream_store(running->stream);
+}
+
+/*
+ * A node that waits for us to take its rows may not take ours, and other nodes then wait for it. So
+ * while a row cannot be sent, all rows that have come are stored.
+ */
+void
+rf_scan_nodes_send(RfScanState *state)
+{
+	MemoryContext context = CurrentMemoryContext;
+	volatile bool sent = false;
+
+	if (state->local.sender_count == 0)
+		return;
+	PG_TRY();
+	{
+		sent = send_all(state);
+	}
+	PG_CATCH();
+	{
+		ErrorData  *error;
+
+		if (ERRCODE_TO_CATEGORY(geterrcode()) != ERRCODE_CONNECTION_EXCEPTION)
+			PG_RE_THROW();
+		MemoryContextSwitchTo(context);
+		error = CopyErrorData();
+		FlushErrorState();
+		raise_of_node(state);
+		ReThrowError(error);
+	}
+	PG_END_TRY();
+	if (!sent)
+	{
+		begin_again(state);
+		return;
+	}
+	for (int i = 0; i < state->local.sender_count; i++)
+		rf_sender_count(state->local.senders[i], &state->local.rows_sent,
+						&state->local.bytes_sent);
+	rf_scan_close_senders(state);
+	for (int i = 0; i < state->part_count; i++)
+	{
+		RfScanPart *part = &state->parts[i];
+
+		if (part->first != NULL)
+			(void) look_for_first(part, true);
+		part->put_aside &= state->may_retry;
+	}
 }
 
 /* The next batch of a part: the batch that was held back, or a new one. */

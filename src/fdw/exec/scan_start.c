@@ -36,6 +36,7 @@ static EState *whole_run = NULL;
 PlanState  *rf_early_start = NULL;
 
 static void begin_together(EState *estate, RfScanState *scan);
+static void use_inputs(RfScanState *state);
 static void prepare_nodes(RfScanState *state);
 static void start_part(RfScanPart *part, int neighbours);
 static bool rows_may_stay_in_place(RfScanState *state);
@@ -150,6 +151,41 @@ count_neighbours(RfScanState *state)
 	return counts;
 }
 
+void
+rf_scan_close_senders(RfScanState *state)
+{
+	for (int i = 0; i < state->local.sender_count; i++)
+		rf_sender_close(state->local.senders[i]);
+	state->local.sender_count = 0;
+}
+
+/* Begins to read the rows that come by flow, and has the exchanges of such a statement. */
+static void
+use_inputs(RfScanState *state)
+{
+	RfScanPlan *plan = rf_scan_plan((ForeignScan *) state->scan->ss.ps.plan);
+	MemoryContext caller = MemoryContextSwitchTo(state->context);
+	ListCell   *lc;
+
+	rf_scan_close_senders(state);
+	if (plan->flow != NULL)
+		state->exchanges = state->local.inputs != NULL ? plan->flow->exchanges :
+			plan->nodes != NULL ? plan->nodes->exchanges : NIL;
+	foreach(lc, state->local.inputs != NULL ? plan->flow->exchanges : NIL)
+	{
+		const char *spec = ((RfPlannedExchange *) lfirst(lc))->spec;
+		PlanState  *input = state->local.inputs[state->local.sender_count];
+
+		if (spec[0] == '\0')
+			break;
+		if (state->local.senders == NULL)
+			state->local.senders = palloc_array(RfSender *, list_length(plan->flow->exchanges));
+		ExecReScan(input);
+		state->local.senders[state->local.sender_count++] = rf_sender_create(spec, input);
+	}
+	MemoryContextSwitchTo(caller);
+}
+
 /*
  * All parts start before any is read. Other streams on their sessions are finished before the first
  * part starts: otherwise a later part would have to wait for them while earlier parts already run.
@@ -166,8 +202,9 @@ rf_scan_start(RfScanState *state)
 	state->keys_changed = false;
 	if (state->param_context != NULL)
 		MemoryContextReset(state->param_context);
-	if (!state->local_by_part)
-		params = evaluate_params(state, state->local_values);
+	use_inputs(state);
+	if (!state->local.by_part)
+		params = evaluate_params(state, state->local.values);
 	if (state->part_count > 1 || state->exchanges != NIL)
 		prepare_nodes(state);
 	else if (state->statement == 0)
@@ -179,7 +216,7 @@ rf_scan_start(RfScanState *state)
 
 		if (part->ended)
 			continue;
-		part->param_values = state->local_by_part ? evaluate_params(state, part->local_values) :
+		part->param_values = state->local.by_part ? evaluate_params(state, part->local_values) :
 			params;
 		start_part(part, neighbours[i]);
 		streams[running++] = part->stream;
@@ -190,6 +227,19 @@ rf_scan_start(RfScanState *state)
 	pfree(streams);
 	pfree(neighbours);
 	state->started = true;
+}
+
+/* The statement as it reads rows of this node by flow. */
+static const char *
+flow_sql(RfScanPart *part)
+{
+	RfScanPlan *plan = rf_scan_plan((ForeignScan *) part->scan->scan->ss.ps.plan);
+	int			place;
+
+	if (plan->flow->node_sql == NIL)
+		return plan->flow->sql;
+	place = list_nth_int(plan->nodes->places, part - part->scan->parts);
+	return strVal(list_nth(plan->flow->node_sql, place));
 }
 
 /*
@@ -205,7 +255,8 @@ start_part(RfScanPart *part, int neighbours)
 
 	part->fresh = rf_session_is_fresh(session);
 	memset(&spec, 0, sizeof(spec));
-	spec.sql = state->all_rows ? state->all_sql : part->sql;
+	spec.sql = state->all_rows ? state->all_sql :
+		state->local.inputs != NULL ? flow_sql(part) : part->sql;
 	spec.source = state->relation;
 	spec.param_count = sent_params(state);
 	spec.param_types = state->param_types;
@@ -225,7 +276,8 @@ start_part(RfScanPart *part, int neighbours)
 	if (state->by_value)
 		spec.moved = batch_moved;
 	spec.owner = part;
-	spec.keep = !spec.shared && (state->repeated || state->keep_rows);
+	/* rows are stored while rows of this node are sent, which are there again */
+	spec.keep = !spec.shared && (state->repeated || state->keep_rows) && state->local.inputs == NULL;
 
 	rf_stream_start(session, &spec, &part->stream);
 	part->uses = rf_session_uses(session);
@@ -354,6 +406,7 @@ rf_scan_close(RfScanState *state)
 		part->ended = false;
 		part->first = NULL;
 	}
+	rf_scan_close_senders(state);
 	state->started = false;
 	state->ended = false;
 }
@@ -543,7 +596,7 @@ begin_together(EState *estate, RfScanState *scan)
 	alone = users == NIL && choices == NIL && !parts;
 	if (scan != NULL)
 		add_nodes(scan,
-				  alone && bms_is_empty(scan->scan->ss.ps.plan->extParam) && !scan->local_by_part,
+				  alone && bms_is_empty(scan->scan->ss.ps.plan->extParam) && !scan->local.by_part,
 				  all, &users, &choices);
 	if (parts)
 		users = add_writes(users, estate);
@@ -619,13 +672,14 @@ static void
 prepare_nodes(RfScanState *state)
 {
 	RfSession **sessions = palloc(sizeof(RfSession *) * state->part_count);
-	RfExchangeSpec *specs = palloc(sizeof(RfExchangeSpec) * Max(list_length(state->exchanges), 1));
+	RfExchangeSpec *specs = palloc0(sizeof(RfExchangeSpec) * Max(list_length(state->exchanges), 1));
+	List	   *all = NIL;
 	int			count = 0;
 	ListCell   *lc;
 
 	if (state->prune != NIL)
 		prune(state);
-	for (int i = 0; state->local_by_part && i < state->part_count; i++)
+	for (int i = 0; state->local.by_part && i < state->part_count; i++)
 		state->parts[i].ended = state->parts[i].local_values == NULL;
 	if (state->statement == 0)
 		begin_together(state->estate, state);
@@ -634,6 +688,7 @@ prepare_nodes(RfScanState *state)
 		if (state->parts[i].ended)
 			continue;
 		sessions[count] = rf_scan_part_session(&state->parts[i]);
+		all = lappend_int(all, count);
 		rf_session_settle(sessions[count++]);
 	}
 	foreach(lc, state->exchanges)
@@ -642,7 +697,9 @@ prepare_nodes(RfScanState *state)
 		RfPlannedExchange *exchange = lfirst(lc);
 
 		spec->producers = exchange->producers;
-		spec->consumers = exchange->consumers;
+		spec->consumers = exchange->spec[0] == '\0' ? exchange->consumers : all;
+		if (exchange->spec[0] != '\0')
+			spec->sender = state->local.senders[foreach_current_index(lc)];
 		spec->buffers = state->fetch.receive_buffers;
 		spec->buffer_size = state->fetch.receive_buffer_size;
 	}

@@ -83,6 +83,20 @@ typedef struct RfDirectWrite
 								 * 0: its own */
 } RfDirectWrite;
 
+/* Rows of this node that the statement reads (local_rows.c), or values that it is asked for */
+typedef struct RfScanLocal
+{
+	Datum	   *values;			/* of the parameters that are columns of such rows: set by their
+								 * node; or NULL */
+	bool		by_part;		/* each part has its own instead */
+	PlanState **inputs;			/* or, set instead, plans whose rows go by flow: one for each of
+								 * the plan's local exchanges; NULL: the values */
+	int			sender_count;	/* open for these */
+	RfSender  **senders;
+	uint64		rows_sent;		/* by flow, for EXPLAIN */
+	uint64		bytes_sent;
+} RfScanLocal;
+
 /* How the rows of several sorted parts become one sequence (scan_nodes.c) */
 typedef struct RfScanMerge
 {
@@ -143,9 +157,7 @@ typedef struct RfScanState
 	bool		all_rows;		/* it wants all rows instead */
 	bool		keep_rows;		/* and that more than once */
 	bool		keys_changed;	/* since the last start; or the following have */
-	Datum	   *local_values;	/* of the parameters that are columns of local rows: set by their
-								 * node; or NULL */
-	bool		local_by_part;	/* each part has its own instead */
+	RfScanLocal local;
 	List	   *param_exprs;	/* ExprStates: of the remote parameters, then of further fdw_exprs */
 	FmgrInfo   *param_out;
 	const char **param_types;
@@ -208,6 +220,9 @@ extern void rf_scan_start(RfScanState *state);
 /* Ends the streams, also streams that were never started, and adds up their counts. */
 extern void rf_scan_close(RfScanState *state);
 
+/* Ends the flows of rows of this node. */
+extern void rf_scan_close_senders(RfScanState *state);
+
 /* Returns true if both need the same session. */
 extern bool rf_scans_share_node(const RfScanState *one, const RfScanState *other);
 
@@ -228,6 +243,12 @@ extern bool rf_scan_nodes_batch(RfScanState *state);
 /* The next row of a merge, in a slot of its part; NULL at the end. */
 extern TupleTableSlot *rf_scan_merge_next(RfScanState *state);
 extern void rf_scan_merge_reset(RfScanState *state);
+
+/*
+ * After each start: sends the rows of this node that go by flow, all, and stores what comes
+ * meanwhile.
+ */
+extern void rf_scan_nodes_send(RfScanState *state);
 
 /* The number of the part that the row returned last came from, also where there is only one. */
 extern int	rf_scan_current_part(RfScanState *state);
@@ -266,7 +287,16 @@ extern void rf_scan_ask_all(ForeignScanState *node, bool again);
  */
 extern void rf_scan_set_local(ForeignScanState *node, Datum *values);
 
-/* The same, but for each part its own values, or NULL where it shall not run. */
+/*
+ * Instead of them: the inputs of the plan's local exchanges, in order. Each start of the scan reads
+ * them from their start.
+ */
+extern void rf_scan_set_inputs(ForeignScanState *node, PlanState **inputs);
+
+/* The rows that went by flow so far, and their bytes. */
+extern uint64 rf_scan_sent(ForeignScanState *node, uint64 *bytes);
+
+/* As rf_scan_set_local, but for each part its own values, or NULL where it shall not run. */
 extern void rf_scan_set_local_by_part(ForeignScanState *node, Datum *const *values);
 
 /* ---------- explain.c and explain_nodes.c ---------- */

@@ -468,13 +468,10 @@ rdmaGetForeignJoinPaths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *oute
 		joinrel->rows = info->rows;
 		joinrel->reltarget->width = info->width;
 	}
-	/* those are for later, see rf_add_local_rows_joins() */
-	if (info->local_rels != NIL)
-		return;
-	add_path(joinrel, (Path *)
-			 rf_create_foreign_join_path(root, joinrel, info->rows, info->startup_cost,
-										 info->total_cost, NIL, local_join, extra->restrictlist,
-										 NIL));
+	rf_add_path(root, joinrel, (Path *)
+				rf_create_foreign_join_path(root, joinrel, info->rows, info->startup_cost,
+											info->total_cost, NIL, local_join, extra->restrictlist,
+											NIL));
 	rf_add_sorted_paths(root, joinrel, local_join, extra->restrictlist);
 	rf_add_partial_path(root, joinrel, joinrel->relids, NULL, extra->restrictlist);
 }

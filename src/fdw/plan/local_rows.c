@@ -1,21 +1,18 @@
 /*
  * local_rows.c
  * 	Rows of this node as input of a remote statement: rows of local tables, VALUES, functions, WITH
- * 	queries and tables of other servers that are few. The data nodes join them, and group and sort
- * 	the result.
+ * 	queries and tables of other servers. The data nodes join them, and group and sort the result.
  *
- * A relation of few rows counts as one of the server that most of the query's rows come from: all
- * of its nodes have it. In the statement it is unnest() of array parameters, one for each column.
- * Its own paths remain: one of them gives the rows, which are read before the statement starts.
- *
- * Its estimate may be wrong, and no array may have any size. So the path of such a statement is a
- * custom path with the relation's path and one more: another way to get the same rows without
- * sending any, which runs if there are too many (local_rows_paths.c, exec/local_rows.c).
+ * Such a relation counts as one of the server that most of the query's rows come from: all of its
+ * nodes have it. In the statement it is unnest() of array parameters, one for each column, or, if
+ * its rows turn out to be many, an exchange whose only producer is this node. Its own paths remain:
+ * one of them gives the rows. So the path of such a statement is a custom path with the relation's
+ * path (local_rows_paths.c, exec/local_rows.c).
  *
  * Does not: rows that are locked or written, or may be looked at again, and rows behind security
- * barriers; sub-selects in FROM, as there would be two plans of each, and core plans a query once;
- * volatile functions and conditions, which might be called twice; statements within other
- * statements, whose relations belong to another level of the query; servers that have compute
+ * barriers; sub-selects in FROM, whose plan core
+ * makes once; volatile functions and conditions, as a row may be read twice; statements within
+ * other statements, whose relations belong to another level of the query; servers that have compute
  * nodes, or are asked for estimates.
  */
 #include "postgres.h"
@@ -114,7 +111,7 @@ reader_of(RelOptInfo *rel)
 	return OidIsValid(rel->userid) ? rel->userid : GetUserId();
 }
 
-/* Returns true if its rows may be read again by the fallback. A WITH query is computed once. */
+/* Returns true if its rows may be read again. A WITH query is computed once. */
 static bool
 is_repeatable(RelOptInfo *rel, RangeTblEntry *rte)
 {
@@ -131,8 +128,8 @@ is_repeatable(RelOptInfo *rel, RangeTblEntry *rte)
 }
 
 /*
- * Returns true if the relation's rows can go with a statement of home's server: few, repeatable,
- * without lateral references, and with columns that may travel in arrays (*columns).
+ * Returns true if the relation's rows can go with a statement of home's server: repeatable, without
+ * lateral references, and with columns that may travel in arrays (*columns).
  */
 static bool
 is_suitable(PlannerInfo *root, RelOptInfo *rel, RelOptInfo *home, List **columns)
@@ -161,8 +158,7 @@ is_suitable(PlannerInfo *root, RelOptInfo *rel, RelOptInfo *home, List **columns
 	if ((rel->fdwroutine != NULL &&
 		 !(rf_is_our_rel(rel) && is_alone_on_its_server(root, rel, home))) ||
 		!is_repeatable(rel, rte) || IS_DUMMY_REL(rel) || !bms_is_empty(rel->lateral_relids) ||
-		!bms_is_empty(rel->lateral_referencers) || rel->rows > RF_LOCAL_ROWS_PLANNED ||
-		rel->rows * rel->reltarget->width > RF_LOCAL_BYTES_PLANNED ||
+		!bms_is_empty(rel->lateral_referencers) ||
 		!rf_wanted_columns(root, rel, NIL, columns) || *columns == NIL)
 		return false;
 	foreach(lc, rel->reltarget->exprs)
@@ -245,33 +241,5 @@ rf_place_local_rows(PlannerInfo *root)
 
 		if (is_suitable(root, rel, home, &columns))
 			place_relation(root, rel, home, columns);
-	}
-}
-
-/*
- * A join's other paths may run instead: core's, and lookups by keys, which do not depend on
- * estimates.
- */
-void
-rf_add_local_rows_joins(PlannerInfo *root, RelOptInfo *joinrel, List *fdw_restrictinfo)
-{
-	RfRelInfo  *best = rf_is_our_rel(joinrel) ? (RfRelInfo *) joinrel->fdw_private : NULL;
-	ListCell   *lc;
-
-	if (best == NULL || best->local_rels == NIL)
-		return;
-	foreach(lc, best->fragment != NULL ? best->fragment->choices->infos : list_make1(best))
-	{
-		RfRelInfo  *info = (RfRelInfo *) lfirst(lc);
-
-		if (info->has_path)
-			continue;
-		info->has_path = true;
-		rf_add_path(root, joinrel,
-					(Path *) rf_create_foreign_join_path(
-														 root, joinrel, info->rows, info->startup_cost, info->total_cost,
-														 NIL, NULL, fdw_restrictinfo, rf_path_private(info, 0)));
-		if (info == best)
-			rf_add_sorted_paths(root, joinrel, NULL, fdw_restrictinfo);
 	}
 }

@@ -2,18 +2,19 @@
  * local_rows_paths.c
  *		The custom path of a statement that gets rows of this node (local_rows.c), and its plan.
  *
- * Its first child runs the statement, maybe with sorting, grouping or a limit above it. The second
- * gives the same rows in another way, without sending any: an estimate of how many there are may be
- * wrong. The remaining children are the paths of the relations whose rows are sent.
+ * Its first child runs the statement, maybe with sorting, grouping or a limit above it. The
+ * remaining children are the paths of the relations whose rows are sent.
  */
 #include "postgres.h"
 
+#include "access/transam.h"
 #include "nodes/extensible.h"
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
 #include "optimizer/cost.h"
 #include "optimizer/pathnode.h"
 #include "optimizer/paths.h"
+#include "optimizer/planmain.h"
 
 #include "rdma_fdw/compat.h"
 
@@ -84,114 +85,10 @@ statement_of(Path *path)
 	return IsA(path, ForeignPath) ? rf_path_info((ForeignPath *) path) : NULL;
 }
 
-/*
- * The planner frees paths that it finds better paths for, but not the paths below them. NULL:
- * unknown.
- */
-static Path *
-copy_path(Path *path)
-{
-	Size		size;
-	Path	   *copy;
-
-	switch (nodeTag(path))
-	{
-		case T_NestPath:
-			size = sizeof(NestPath);
-			break;
-		case T_MergePath:
-			size = sizeof(MergePath);
-			break;
-		case T_HashPath:
-			size = sizeof(HashPath);
-			break;
-		case T_AggPath:
-			size = sizeof(AggPath);
-			break;
-		case T_GroupPath:
-			size = sizeof(GroupPath);
-			break;
-		case T_GroupingSetsPath:
-			size = sizeof(GroupingSetsPath);
-			break;
-		case T_WindowAggPath:
-			size = sizeof(WindowAggPath);
-			break;
-		case T_SortPath:
-			size = sizeof(SortPath);
-			break;
-		case T_IncrementalSortPath:
-			size = sizeof(IncrementalSortPath);
-			break;
-		case T_LimitPath:
-			size = sizeof(LimitPath);
-			break;
-		case T_ProjectionPath:
-			size = sizeof(ProjectionPath);
-			break;
-		default:
-			return NULL;
-	}
-	copy = palloc(size);
-	memcpy(copy, path, size);
-	return copy;
-}
-
-static bool
-sends_local_rows(Path *path)
-{
-	return IsA(path, CustomPath) && ((CustomPath *) path)->methods == &path_methods;
-}
-
-/* Returns true if there is such a path below it. */
-static bool
-has_local_rows(Path *path)
-{
-	while (input_of(path) != NULL)
-		path = input_of(path);
-	return sends_local_rows(path);
-}
-
-/*
- * The relation's cheapest path with these columns that does not send the rows itself, if possible
- * without any that does below; NULL if there is no such path.
- */
-static Path *
-path_instead(RelOptInfo *rel, PathTarget *target)
-{
-	Path	   *best = NULL;
-	ListCell   *lc;
-
-	foreach(lc, rel->pathlist)
-	{
-		Path	   *path = (Path *) lfirst(lc);
-
-		if (sends_local_rows(path))
-			path = lsecond(((CustomPath *) path)->custom_paths);
-		if (path->param_info != NULL || !equal(path->pathtarget->exprs, target->exprs) ||
-			(best != NULL && (has_local_rows(path) != has_local_rows(best) ? has_local_rows(path) :
-							  path->total_cost >= best->total_cost)))
-			continue;
-		path = copy_path(path);
-		if (path != NULL)
-			best = path;
-	}
-	return best;
-}
-
-/* It gives the same rows in the order of these keys. */
-static Path *
-in_order(PlannerInfo *root, RelOptInfo *rel, Path *path, List *pathkeys)
-{
-	return pathkeys_contained_in(pathkeys, path->pathkeys) ? path :
-		(Path *) create_sort_path(root, rel, path, pathkeys, -1);
-}
-
 void
 rf_add_path(PlannerInfo *root, RelOptInfo *rel, Path *path)
 {
 	RfRelInfo  *info = statement_of(path);
-	Path	   *instead;
 	CustomPath *custom;
 	ListCell   *lc;
 
@@ -200,22 +97,17 @@ rf_add_path(PlannerInfo *root, RelOptInfo *rel, Path *path)
 		add_path(rel, path);
 		return;
 	}
-	instead = path_instead(rel, path->pathtarget);
-	if (instead == NULL ||
-		(!has_local_rows(instead) &&
-		 path->total_cost + LEAST_GAIN * info->opts.fdw_startup_cost > instead->total_cost))
-		return;
 	custom = makeNode(CustomPath);
 	custom->path.pathtype = T_CustomScan;
 	custom->path.parent = rel;
 	custom->path.pathtarget = path->pathtarget;
 	custom->path.rows = path->rows;
-	custom->path.startup_cost = path->startup_cost;
-	custom->path.total_cost = path->total_cost;
+	custom->path.startup_cost = path->startup_cost + LEAST_GAIN * info->opts.fdw_startup_cost;
+	custom->path.total_cost = path->total_cost + LEAST_GAIN * info->opts.fdw_startup_cost;
 	custom->path.pathkeys = path->pathkeys;
 	custom->flags = CUSTOMPATH_SUPPORT_PROJECTION;
 	custom->methods = &path_methods;
-	custom->custom_paths = list_make2(path, in_order(root, rel, instead, path->pathkeys));
+	custom->custom_paths = list_make1(path);
 	rf_custom_join_path(custom, path, NIL);
 	foreach(lc, info->local_rels)
 		custom->custom_paths = lappend(custom->custom_paths,
@@ -226,64 +118,86 @@ rf_add_path(PlannerInfo *root, RelOptInfo *rel, Path *path)
 /* ---------- plan ---------- */
 
 /*
- * Adds the place of the column with this number among the plans of the relations, and in its plan.
+ * Adds the column with this number to those of its relation, in whose plan it is found, and their
+ * places to the plan's.
  */
 static void
-add_column(List *plans, int paramid, RfLocalRowsPlan *to)
+add_column(List *plans, int paramid, List **columns, RfLocalRowsPlan *to)
 {
 	ListCell   *plan;
 	ListCell   *lc;
 
 	foreach(plan, plans)
 	{
+		int			input = foreach_current_index(plan);
+
 		foreach(lc, ((Plan *) lfirst(plan))->targetlist)
 		{
 			Var		   *var = (Var *) lfirst_node(TargetEntry, lc)->expr;
 
 			if (!IsA(var, Var) || RF_LOCAL_PARAM(var->varno, var->varattno) != paramid)
 				continue;
-			to->inputs = lappend_int(to->inputs, foreach_current_index(plan));
-			to->columns = lappend_int(to->columns, foreach_current_index(lc));
+			to->inputs = lappend_int(to->inputs, input);
+			to->columns = lappend_int(to->columns, list_length(columns[input]));
+			columns[input] = lappend(columns[input],
+									 makeTargetEntry(copyObject((Expr *) var),
+													 list_length(columns[input]) + 1, NULL,
+													 false));
 			return;
 		}
 	}
 	elog(ERROR, "a column of the local rows is missing in their plans");
 }
 
-/* Adds the subqueries of this query level that the plan scans, RelOptInfos. */
-static void
-add_scanned_subqueries(PlannerInfo *root, Plan *plan, List **subqueries)
+static bool
+is_users_function(Oid function, void *context)
 {
-	List	   *children = NIL;
-	ListCell   *lc;
-
-	if (plan == NULL)
-		return;
-	switch (nodeTag(plan))
-	{
-		case T_SubqueryScan:
-			*subqueries = lappend(*subqueries,
-								  root->simple_rel_array[((SubqueryScan *) plan)->scan.scanrelid]);
-			return;
-		case T_Append:
-			children = ((Append *) plan)->appendplans;
-			break;
-		case T_MergeAppend:
-			children = ((MergeAppend *) plan)->mergeplans;
-			break;
-		case T_CustomScan:
-			children = ((CustomScan *) plan)->custom_plans;
-			break;
-		default:
-			break;
-	}
-	foreach(lc, children)
-		add_scanned_subqueries(root, lfirst(lc), subqueries);
-	add_scanned_subqueries(root, outerPlan(plan), subqueries);
-	add_scanned_subqueries(root, innerPlan(plan), subqueries);
+	return function >= FirstGenbkiObjectId;
 }
 
-/* The statement, the plan that runs instead, and the plans that give the rows. */
+/* Returns true for code that may use a session: of users, or of plans that are run by need. */
+static bool
+may_ask(Node *node, void *context)
+{
+	if (node == NULL)
+		return false;
+	if (IsA(node, SubPlan) || IsA(node, AlternativeSubPlan) || IsA(node, CoerceToDomain) ||
+		(IsA(node, Param) && ((Param *) node)->paramkind == PARAM_EXEC))
+		return true;
+	return check_functions_in_node(node, is_users_function, NULL) ||
+		expression_tree_walker(node, may_ask, context);
+}
+
+/* A plan that can be read while the statement runs. */
+static bool
+is_read_on(Plan *plan)
+{
+	return IsA(plan, SeqScan) && !may_ask((Node *) plan->qual, NULL);
+}
+
+/*
+ * The places of the statement's columns of local rows. Their plans return just these, in the order
+ * in which the statement names them, because an exchange has them so.
+ */
+static void
+arrange_columns(ForeignScan *statement, List *plans, RfLocalRowsPlan *ours)
+{
+	List	  **columns = palloc0_array(List *, list_length(plans));
+	ListCell   *lc;
+
+	foreach(lc, rf_scan_plan(statement)->local_params)
+		add_column(plans, lfirst_int(lc), columns, ours);
+	foreach(lc, plans)
+	{
+		Plan	   *plan = (Plan *) lfirst(lc);
+
+		plan = change_plan_targetlist(plan, columns[foreach_current_index(lc)],
+									  plan->parallel_safe);
+		lfirst(lc) = is_read_on(plan) ? plan : materialize_finished_plan(plan);
+	}
+}
+
+/* The statement, and the plans that give the rows. */
 static Plan *
 plan_local_rows(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist, List *clauses,
 				List *custom_plans)
@@ -292,7 +206,7 @@ plan_local_rows(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlis
 	RfLocalRowsPlan *ours = rf_make_plan_node(RfLocalRowsPlan);
 	Plan	   *statement = linitial(custom_plans);
 	List	   *columns = NIL;
-	List	   *subqueries = NIL;
+	List	   *inputs;
 	ListCell   *lc;
 
 	foreach(lc, statement->targetlist)
@@ -304,18 +218,15 @@ plan_local_rows(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlis
 	}
 	while (!IsA(statement, ForeignScan))
 		statement = outerPlan(statement);
-	foreach(lc, custom_plans)
-		add_scanned_subqueries(root, lfirst(lc), &subqueries);
-	rf_subqueries_are_remote(statement_of(linitial(path->custom_paths)), subqueries);
 
 	scan->methods = GetCustomScanMethods(RF_LOCAL_ROWS_NAME, false);
 	scan->flags = path->flags;
 	scan->scan.scanrelid = 0;
 	scan->scan.plan.targetlist = tlist;
 	scan->custom_scan_tlist = columns;
-	scan->custom_plans = custom_plans;
-	foreach(lc, rf_scan_plan((ForeignScan *) statement)->local_params)
-		add_column(list_copy_tail(custom_plans, 2), lfirst_int(lc), ours);
+	inputs = list_copy_tail(custom_plans, 1);
+	arrange_columns((ForeignScan *) statement, inputs, ours);
+	scan->custom_plans = lcons(linitial(custom_plans), inputs);
 	scan->custom_private = list_make1(ours);
 	return &scan->scan.plan;
 }

@@ -100,19 +100,19 @@ rf_combine_selects(SetOperation op, bool all, RfSelect *left, RfSelect *right)
 }
 
 void
-rf_subqueries_are_remote(RfRelInfo *info, List *planned)
+rf_subqueries_are_remote(RfRelInfo *info)
 {
 	RfSelect   *select = info->select;
 
 	if (info->outer != NULL)
 	{
-		rf_subqueries_are_remote(info->outer, planned);
-		rf_subqueries_are_remote(info->inner, planned);
+		rf_subqueries_are_remote(info->outer);
+		rf_subqueries_are_remote(info->inner);
 	}
 	if (info->scan != NULL)
-		rf_subqueries_are_remote(info->scan, planned);
+		rf_subqueries_are_remote(info->scan);
 	if (info->fragment != NULL && info->fragment->moved != NULL)
-		rf_subqueries_are_remote(info->fragment->moved, planned);
+		rf_subqueries_are_remote(info->fragment->moved);
 	for (; select != NULL; select = select->left)
 	{
 		RfSelect   *branch = select->left ? select->right : select;
@@ -122,11 +122,11 @@ rf_subqueries_are_remote(RfRelInfo *info, List *planned)
 			RfRelInfo	nested = {0};
 
 			nested.select = branch;
-			rf_subqueries_are_remote(&nested, planned);
+			rf_subqueries_are_remote(&nested);
 		}
 		else if (branch->subquery == NULL)
-			rf_subqueries_are_remote(branch->info, planned);
-		else if (!list_member_ptr(planned, branch->subquery))
+			rf_subqueries_are_remote(branch->info);
+		else
 			branch->subquery->subroot = NULL;
 	}
 }

@@ -858,18 +858,15 @@ rf_join_choices(PlannerInfo *root, RelOptInfo *joinrel, RfRelInfo *joined, RfRel
 								   info->rel_total_cost + info->opts.fdw_startup_cost);
 		if (!rf_add_choice(choices, info))
 			continue;
-		if (info->local_rels == NIL)
-		{
-			add_path(joinrel, (Path *)
-					 rf_create_foreign_join_path(root, joinrel, info->rows, info->startup_cost,
-												 info->total_cost, NIL, NULL, fdw_restrictinfo,
-												 rf_path_private(info, 0)));
-			rf_add_partial_path(root, joinrel, joinrel->relids, NULL, fdw_restrictinfo);
-		}
+		rf_add_path(root, joinrel, (Path *)
+					rf_create_foreign_join_path(root, joinrel, info->rows, info->startup_cost,
+												info->total_cost, NIL, NULL, fdw_restrictinfo,
+												rf_path_private(info, 0)));
+		rf_add_partial_path(root, joinrel, joinrel->relids, NULL, fdw_restrictinfo);
 		if (best == NULL || info->total_cost < best->total_cost)
 			best = info;
 	}
 	joinrel->fdw_private = best;
-	if (best != NULL && best != known && best->local_rels == NIL)
+	if (best != NULL && best != known)
 		rf_add_sorted_paths(root, joinrel, NULL, fdw_restrictinfo);
 }

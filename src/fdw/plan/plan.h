@@ -267,20 +267,16 @@ extern void rf_place_tables_of_nodes(PlannerInfo *root);
 extern void rf_keep_statement(List *paths, RfRelInfo *info);
 
 /*
- * Relations of few rows that are here, as tables of the server that most of the query's come from
+ * Relations whose rows are here, as tables of the server that most of the query's come from
  * (local_rows.c); when all base relations have their paths.
  */
 extern void rf_place_local_rows(PlannerInfo *root);
 
 /*
  * add_path() of a path that runs a statement, maybe with sorting, grouping or a limit above it. A
- * path that gets local rows becomes the custom path which reads them (local_rows_paths.c), and is
- * left out if there is no other path for the same, or another path costs about the same.
+ * path that gets local rows becomes the custom path which reads them (local_rows_paths.c).
  */
 extern void rf_add_path(PlannerInfo *root, RelOptInfo *rel, Path *path);
-
-/* The paths of a join's statements that get local rows, when it has all its other paths. */
-extern void rf_add_local_rows_joins(PlannerInfo *root, RelOptInfo *joinrel, List *fdw_restrictinfo);
 
 /* The cheapest way to read a relation by itself; NULL if there is no path. */
 extern Path *rf_cheapest_path(RelOptInfo *rel);
@@ -303,11 +299,8 @@ rf_are_among(List *nodes, List *others)
 	return list_difference_oid(nodes, others) == NIL;
 }
 
-/*
- * The plan reads these subqueries through the statement: it has no plan for them. Except for these,
- * RelOptInfos, which another part of it scans, too.
- */
-extern void rf_subqueries_are_remote(RfRelInfo *info, List *planned);
+/* The plan reads these subqueries through the statement: it has no plan for them. */
+extern void rf_subqueries_are_remote(RfRelInfo *info);
 
 /*
  * Returns true if a constant is among the grouping columns. Where they must be named by expression

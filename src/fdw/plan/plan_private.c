@@ -42,6 +42,7 @@ static const RfField exchange_fields[] = {
 	RF_FIELD(RfPlannedExchange, replicate, BOOL),
 	RF_FIELD(RfPlannedExchange, rows, DOUBLE),
 	RF_FIELD(RfPlannedExchange, description, STRING),
+	RF_FIELD(RfPlannedExchange, spec, STRING),
 	RF_FIELD(RfPlannedExchange, producers, NODE),
 	RF_FIELD(RfPlannedExchange, consumers, NODE),
 };
@@ -73,6 +74,12 @@ static const RfField nodes_fields[] = {
 	RF_FIELD(RfNodesPlan, any, BOOL),
 };
 
+static const RfField flow_fields[] = {
+	RF_FIELD(RfFlowPlan, sql, STRING),
+	RF_FIELD(RfFlowPlan, node_sql, NODE),
+	RF_FIELD(RfFlowPlan, exchanges, NODE),
+};
+
 static const RfField scan_fields[] = {
 	RF_FIELD(RfScanPlan, sql, STRING),
 	RF_FIELD(RfScanPlan, attrs, NODE),
@@ -89,6 +96,7 @@ static const RfField scan_fields[] = {
 	RF_FIELD(RfScanPlan, joined_here, NODE),
 	RF_FIELD(RfScanPlan, local_places, NODE),
 	RF_FIELD(RfScanPlan, local_params, NODE),
+	RF_FIELD(RfScanPlan, flow, NODE),
 	RF_FIELD(RfScanPlan, batch_sql, STRING),
 	RF_FIELD(RfScanPlan, late_lock, STRING),
 };
@@ -124,6 +132,7 @@ static const RfPlanNode types[] = {
 	RF_PLAN_NODE(RfMergeKey, merge_fields),
 	RF_PLAN_NODE(RfComputePlan, compute_fields),
 	RF_PLAN_NODE(RfNodesPlan, nodes_fields),
+	RF_PLAN_NODE(RfFlowPlan, flow_fields),
 	RF_PLAN_NODE(RfScanPlan, scan_fields),
 	RF_PLAN_NODE(RfLocalRowsPlan, local_rows_fields),
 	RF_PLAN_NODE(RfLookaheadPlan, lookahead_fields),

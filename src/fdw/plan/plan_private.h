@@ -74,6 +74,18 @@ typedef struct RfNodesPlan
 } RfNodesPlan;
 
 /*
+ * A statement that reads rows of this node by flow, with the same parameters as the one that gets
+ * them in arrays. The first of its exchanges are those of these rows, in the order of the inputs.
+ */
+typedef struct RfFlowPlan
+{
+	ExtensibleNode node;
+	char	   *sql;
+	List	   *node_sql;		/* as RfNodesPlan.node_sql */
+	List	   *exchanges;		/* RfPlannedExchanges */
+} RfFlowPlan;
+
+/*
  * The only member of ForeignScan.fdw_private. The values of the remote parameters are
  * ForeignScan.fdw_exprs, in the order of $1, $2, ...; evaluate them when the scan starts and after
  * every rescan with changed parameters.
@@ -119,6 +131,7 @@ typedef struct RfScanPlan
 	 */
 	List	   *local_places;
 	List	   *local_params;
+	RfFlowPlan *flow;			/* the same statement where these rows are many; NULL without them */
 	char	   *batch_sql;		/* the statement for many values of the parameters, see
 								 * lookahead_plan.c; or NULL */
 	char	   *late_lock;		/* how rows are locked one by one when they are returned, as in the
@@ -155,8 +168,8 @@ rf_scan_any(const ForeignScan *plan)
 /* ---------- local rows ---------- */
 
 /*
- * CustomScan: custom_plans are the statement, with the plans above it, the plan that runs instead
- * if there are too many rows, and the plans that give the rows. custom_private: RfLocalRowsPlan.
+ * CustomScan: custom_plans are the statement, with the plans above it, and the plans that give the
+ * rows. custom_private: RfLocalRowsPlan.
  */
 #define RF_LOCAL_ROWS_NAME	"Local Rows"
 
@@ -167,12 +180,6 @@ typedef struct RfLocalRowsPlan
 	List	   *inputs;			/* which of the plans that give the rows */
 	List	   *columns;		/* which of its columns */
 } RfLocalRowsPlan;
-
-/* Rows that one relation may be expected to have, and rows that it may turn out to have. */
-#define RF_LOCAL_ROWS_PLANNED	10000
-#define RF_LOCAL_BYTES_PLANNED	(1024 * 1024)
-#define RF_LOCAL_ROWS_MAX		100000
-#define RF_LOCAL_BYTES_MAX		(16 * 1024 * 1024)
 
 /* ---------- lookahead (lookahead_plan.c) ---------- */
 

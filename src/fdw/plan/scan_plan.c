@@ -531,6 +531,24 @@ take_local_params(List *params, RfScanPlan *plan)
 	}
 }
 
+/* The statement where the rows of this node are many. */
+static RfFlowPlan *
+flow_plan(PlannerInfo *root, RelOptInfo *rel, ForeignPath *path, List *conditions,
+		  const RfRemoteQuery *query)
+{
+	RfFlowPlan *flow = rf_make_plan_node(RfFlowPlan);
+	RfRemoteQuery *by_flow = rf_build_flow_query(root, rel, conditions, path->path.pathkeys,
+												 rf_path_has_limit(path),
+												 ((RfRelInfo *) rel->fdw_private)->local_rels);
+
+	if (list_length(by_flow->params) != list_length(query->params))
+		elog(ERROR, "the forms of a remote statement differ in their parameters");
+	flow->sql = by_flow->sql;
+	flow->node_sql = by_flow->node_sql;
+	flow->exchanges = by_flow->exchanges;
+	return flow;
+}
+
 /* A value that is there before the scan is asked: to compute it is no error. */
 static bool
 is_there_before(Node *value)
@@ -615,11 +633,7 @@ rdmaGetForeignPlan(PlannerInfo *root, RelOptInfo *rel, Oid foreigntableid,
 		locking = NULL;
 	}
 
-	/*
-	 * the fallback of a statement with local rows can have plans for them: see local_rows_paths.c
-	 */
-	if (info->local_rels == NIL)
-		rf_subqueries_are_remote(info, NIL);
+	rf_subqueries_are_remote(info);
 	if (simple)
 		sort_scan_clauses(root, rel, scan_clauses, &remote_exprs, &local_exprs);
 	else
@@ -630,6 +644,8 @@ rdmaGetForeignPlan(PlannerInfo *root, RelOptInfo *rel, Oid foreigntableid,
 	if (keys != NULL)
 		plan->all_sql = add_keys(root, rel, remote_exprs, keys, locking, &query);
 	take_local_params(query->params, plan);
+	if (info->local_rels != NIL)
+		plan->flow = flow_plan(root, rel, best_path, remote_exprs, query);
 	/* a column of no relation in the statement is a parameter, handed in by a nested loop */
 	if (!bms_is_subset(pull_varnos(root, (Node *) query->params), PATH_REQ_OUTER(&best_path->path)))
 		elog(ERROR, "a parameter of a remote statement has no value");

@@ -73,6 +73,7 @@ typedef struct JoinKeys
 typedef struct JoinContext
 {
 	PlannerInfo *root;
+	RelOptInfo *joinrel;
 	JoinType	jointype;
 	bool		computed;		/* it is about ways on the compute nodes */
 	RfChoices  *choices;		/* the statements that were found before */
@@ -122,6 +123,72 @@ joined_keys(JoinContext *cxt, List *keys)
 	return result;
 }
 
+/* A column of the join, or a placeholder, whether or not outer joins may make it NULL. */
+static bool
+has_column(RelOptInfo *joinrel, Node *column)
+{
+	ListCell   *lc;
+
+	foreach(lc, joinrel->reltarget->exprs)
+	{
+		Node	   *expr = (Node *) lfirst(lc);
+
+		if (IsA(column, Var) && IsA(expr, Var) &&
+			((Var *) expr)->varno == ((Var *) column)->varno &&
+			((Var *) expr)->varattno == ((Var *) column)->varattno)
+			return true;
+		if (IsA(column, PlaceHolderVar) && IsA(expr, PlaceHolderVar) &&
+			((PlaceHolderVar *) expr)->phid == ((PlaceHolderVar *) column)->phid)
+			return true;
+	}
+	return false;
+}
+
+/* Returns true if something above the join can ask for it: it is of its columns, or has none. */
+static bool
+is_seen_above(RelOptInfo *joinrel, Expr *expr)
+{
+	ListCell   *lc;
+
+	if (IsA(expr, Var))
+		return has_column(joinrel, (Node *) expr);
+	foreach(lc, pull_var_clause((Node *) expr, PVC_RECURSE_AGGREGATES | PVC_RECURSE_WINDOWFUNCS |
+								PVC_INCLUDE_PLACEHOLDERS))
+	{
+		if (!has_column(joinrel, lfirst(lc)))
+			return false;
+	}
+	return true;
+}
+
+/*
+ * Returns true if it matters to anything above the join that its rows lie where these keys say, as
+ * an order matters or not: that needs an expression of each key. Otherwise a join with a dozen
+ * relations has as many statements as keys, that differ in nothing but keys which nobody asks for.
+ * Rows that are written are found by keys that are not among the columns.
+ */
+static bool
+are_useful_keys(JoinContext *cxt, List *keys)
+{
+	ListCell   *lc;
+
+	if (IS_OTHER_REL(cxt->joinrel) ||
+		(cxt->root->parse->commandType != CMD_SELECT &&
+		 cxt->root->parse->commandType != CMD_INSERT))
+		return true;
+	foreach(lc, keys)
+	{
+		ListCell   *member;
+		bool		seen = false;
+
+		foreach(member, (List *) lfirst(lc))
+			seen = seen || is_seen_above(cxt->joinrel, lfirst(member));
+		if (!seen)
+			return false;
+	}
+	return true;
+}
+
 /* Of the rows that a semi or anti join tests for partners only different ones count. */
 static RfRelInfo *
 move_inner(JoinContext *cxt, RfRelInfo *inner, List *keys, bool computed)
@@ -142,7 +209,34 @@ joined_placement(JoinContext *cxt, const RfFragment *side, List **keys, RfLayout
 		return RF_PLACED_ANYWHERE;
 	*keys = joined_keys(cxt, side->keys);
 	*layout = side->layout;
+	if (side->layout == NULL && !are_useful_keys(cxt, *keys))
+	{
+		*keys = NIL;
+		return RF_PLACED_ANYWHERE;
+	}
 	return RF_PLACED_BY_HASH;
+}
+
+/* The same where the equalities' keys move both sides. */
+static RfPlacement
+moved_placement(JoinContext *cxt, List *equalities, List **keys, RfLayout **layout)
+{
+	RfFragment	moved = {.placement = RF_PLACED_BY_HASH};
+	ListCell   *lc;
+
+	foreach(lc, equalities)
+		moved.keys = lappend(moved.keys, list_make1(((RfEquality *) lfirst(lc))->outer));
+	return joined_placement(cxt, &moved, keys, layout);
+}
+
+/* Returns true if something above the join may need rows where this equality's key moves them. */
+static bool
+is_useful_key(JoinContext *cxt, List *equalities)
+{
+	List	   *keys = NIL;
+	RfLayout   *layout = NULL;
+
+	return moved_placement(cxt, equalities, &keys, &layout) == RF_PLACED_BY_HASH;
 }
 
 static void
@@ -168,10 +262,8 @@ static bool
 is_worth(JoinContext *cxt, const RfFragment *place, List *equalities, const RfLeast *outer,
 		 const RfLeast *inner, Cost *dearer)
 {
-	RfFragment	moved = {.placement = RF_PLACED_BY_HASH};
 	RfFragment	joined = {0};
 	Cost		least;
-	ListCell   *lc;
 
 	cxt->possible = true;
 	if (cxt->computed || rf_exchange_strategy != RF_STRATEGY_AUTO || cxt->choices->infos == NIL)
@@ -181,10 +273,9 @@ is_worth(JoinContext *cxt, const RfFragment *place, List *equalities, const RfLe
 		return true;
 	if (*dearer == NOT_ASKED)
 	{
-		foreach(lc, equalities)
-			moved.keys = lappend(moved.keys, list_make1(((RfEquality *) lfirst(lc))->outer));
-		joined.placement = joined_placement(cxt, place != NULL ? place : &moved, &joined.keys,
-											&joined.layout);
+		joined.placement = place != NULL ?
+			joined_placement(cxt, place, &joined.keys, &joined.layout) :
+			moved_placement(cxt, equalities, &joined.keys, &joined.layout);
 		*dearer = rf_dearer_choice(cxt->choices, &joined, get_float8_infinity());
 	}
 	return least < *dearer;
@@ -568,7 +659,8 @@ find_moves(JoinContext *cxt, JoinSide *left, JoinSide *right)
 	/* one key only is less even, but may be what stands above needs */
 	for (int i = 0; i < cxt->key_count; i++)
 	{
-		if (is_worth(cxt, NULL, cxt->keys[i].equalities, outer_moved, inner_moved,
+		if ((i == 0 || is_useful_key(cxt, cxt->keys[i].equalities)) &&
+			is_worth(cxt, NULL, cxt->keys[i].equalities, outer_moved, inner_moved,
 					 &cxt->keys[i].dearer))
 			repartition_both(cxt, outer, inner, cxt->keys[i].equalities, cxt->computed);
 	}
@@ -821,7 +913,7 @@ rf_join_choices(PlannerInfo *root, RelOptInfo *joinrel, RfRelInfo *joined, RfRel
 	RelOptInfo *outerrel = joined->outer->rel;
 	RelOptInfo *innerrel = joined->inner->rel;
 	RfRelInfo  *best = known;
-	JoinContext cxt = {root, joined->jointype};
+	JoinContext cxt = {root, joinrel, joined->jointype};
 	ListCell   *lc;
 
 	joinrel->fdw_private = known;

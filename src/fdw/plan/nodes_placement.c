@@ -459,7 +459,8 @@ rf_add_choice(RfChoices *choices, RfRelInfo *info)
 	{
 		RfRelInfo  *other = (RfRelInfo *) lfirst(lc);
 
-		if (rf_nodes_cost(info) <= rf_nodes_cost(other) &&
+		/* of two that cost the same the first one is chosen: that moves rows by more keys */
+		if (rf_nodes_cost(info) < rf_nodes_cost(other) &&
 			placed_as_well(other->fragment, info->fragment))
 			choices->infos = foreach_delete_current(choices->infos, lc);
 		else if (worst == NULL || rf_nodes_cost(other) > rf_nodes_cost(worst))

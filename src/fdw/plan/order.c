@@ -31,6 +31,35 @@ merges_safely(PathKey *pathkey)
 }
 
 /*
+ * Returns true if the nodes can join all tables of the class. Then no join here needs their rows
+ * sorted, and each order that is offered is one more path in each of the joins above.
+ */
+static bool
+nodes_join_all(PlannerInfo *root, RelOptInfo *rel, EquivalenceClass *ec)
+{
+	RfRelInfo  *info = (RfRelInfo *) rel->fdw_private;
+	int			relid = -1;
+
+	if (info->nodes == NIL || rf_exchange_strategy == RF_STRATEGY_PULL || !rf_nodes_may_join(root))
+		return false;
+	while ((relid = bms_next_member(ec->ec_relids, relid)) >= 0)
+	{
+		RelOptInfo *table = root->simple_rel_array[relid];
+		RfRelInfo  *other;
+
+		/* an outer join's number */
+		if (table == NULL)
+			continue;
+		other = table->serverid == rel->serverid && table->userid == rel->userid ?
+			(RfRelInfo *) table->fdw_private : NULL;
+		if (other == NULL || other->local || !equal(other->nodes, info->nodes) ||
+			!bms_is_empty(table->lateral_relids) || !rf_can_move(root, other))
+			return false;
+	}
+	return true;
+}
+
+/*
  * The orders that may be useful: the query's, and the orders of merge joins with other relations.
  */
 static List *
@@ -52,7 +81,8 @@ useful_orders(PlannerInfo *root, RelOptInfo *rel)
 		List	   *pathkeys;
 		PathKey    *pathkey;
 
-		if (!eclass_useful_for_merging(root, ec, rel) || bms_is_subset(ec->ec_relids, rel->relids))
+		if (!eclass_useful_for_merging(root, ec, rel) ||
+			bms_is_subset(ec->ec_relids, rel->relids) || nodes_join_all(root, rel, ec))
 			continue;
 		pathkey = make_canonical_pathkey(root, ec, linitial_oid(ec->ec_opfamilies),
 										 RF_SORT_ASCENDING, false);

@@ -287,7 +287,8 @@ typedef struct RfSender RfSender;
 
 /*
  * spec: the argument of rdma_internal.exchange(). The rows are those that the plan gives from where
- * it is. It must use no session meanwhile. All of the sender's memory is a context of the current one.
+ * it is. It must use no session meanwhile. All of the sender's memory is a context of the current
+ * one.
  */
 extern RfSender *rf_sender_create(const char *spec, PlanState *plan);
 

@@ -314,20 +314,76 @@ define_columns(TableRef *table, bool collated)
 	return buf.data;
 }
 
+/* How many different values each column of local rows has on a node, of so many rows. */
+static void
+append_local_distinct(StringInfo buf, PlannerInfo *root, RfRelInfo *derived, List *columns,
+					  double rows)
+{
+	ListCell   *lc;
+
+	foreach(lc, columns)
+	{
+		bool		divided = rf_is_divided(derived) &&
+			list_member(derived->fragment->move_keys, lfirst(lc));
+		double		distinct = estimate_num_groups(root, list_make1(lfirst(lc)),
+												   derived->rel->rows, NULL, NULL);
+
+		if (divided)
+			distinct *= rf_node_share(derived);
+		appendStringInfo(buf, "%s%.0f", lc == list_head(columns) ? " distinct=" : ",",
+						 Max(Min(distinct, rows), 1));
+	}
+}
+
+/* For EXPLAIN: "repartition 1:2 on id", from this node */
+static char *
+describe_flow(BuildContext *cxt, RfRelInfo *derived)
+{
+	StringInfoData buf;
+	ListCell   *lc;
+
+	initStringInfo(&buf);
+	appendStringInfo(&buf, rf_is_divided(derived) ? "repartition 1:%d on " : "replicate 1:%d",
+					 Max(list_length(derived->nodes), 1));
+	foreach(lc, rf_is_divided(derived) ? derived->fragment->move_keys : NIL)
+	{
+		RangeTblEntry *rte = planner_rt_fetch(derived->rel->relid, cxt->root);
+		AttrNumber	attno = lfirst_node(Var, lc)->varattno;
+
+		appendStringInfo(&buf, "%s%s", buf.data[buf.len - 1] == ' ' ? "" : ", ",
+						 quote_identifier(get_rte_attribute_name(rte, attno)));
+	}
+	return buf.data;
+}
+
 void
 rf_set_flow_item(BuildContext *cxt, TableRef *table)
 {
-	RfRelInfo  *info = table->derived;
+	RfRelInfo  *derived = table->derived;
+	bool		divided = rf_is_divided(derived);
+	double		rows = Max(derived->rel->rows * (divided ? rf_node_share(derived) : 1), 1);
+	List	   *columns = table->exprs;
 	int			number = 0;
 	RfPlannedExchange *planned;
+	StringInfoData spec;
 
-	while (list_nth(cxt->flow_rels, number) != info->rel)
+	while (list_nth(cxt->flow_rels, number) != derived->rel)
 		number++;
 	planned = list_nth(cxt->exchanges, number);
-	planned->replicate = true;
-	planned->rows = info->rows;
-	planned->description = psprintf("replicate rows of %s", info->relation_name);
-	planned->spec = psprintf("number=%d kind=replicate rows=%.0f", number + 1, Max(info->rows, 1));
+	planned->replicate = !divided;
+	planned->rows = derived->rel->rows;
+	initStringInfo(&spec);
+	appendStringInfo(&spec, "number=%d kind=%s", number + 1,
+					 divided ? "repartition" : "replicate");
+	if (divided)
+		append_key_columns(&spec, derived->fragment->move_keys, &columns);
+	Assert(list_length(columns) == list_length(table->exprs));
+	appendStringInfo(&spec, " rows=%.0f", rows);
+	append_local_distinct(&spec, cxt->root, derived, columns, rows);
+	if (divided)
+		append_map(&spec, derived);
+	planned->spec = spec.data;
+	planned->description = describe_flow(cxt, derived);
 	table->colnames = NIL;
 	table->item = psprintf("rdma_internal.exchange('%s', '') AS %s(%s)", planned->spec, table->name,
 						   define_columns(table, false));

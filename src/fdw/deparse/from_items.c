@@ -199,11 +199,11 @@ add_subselect(BuildContext *cxt, RfRelInfo *info)
 
 /*
  * "unnest($1, $2) l3(c1, c2)". The data node is told the types of the parameters, and so knows the
- * columns' types. Or "rdma_internal.exchange('number=1 ...', '') l3(c1 integer, c2 text)", where the
- * parameters are only counted.
+ * columns' types. Or "rdma_internal.exchange('number=1 ...', '') l3(c1 integer, c2 text)", where
+ * the parameters are only counted. derived: the rows, or the move of them.
  */
 static void
-add_local_rows(BuildContext *cxt, RfRelInfo *info)
+add_local_rows(BuildContext *cxt, RfRelInfo *info, RfRelInfo *derived)
 {
 	TableRef   *table = palloc0(sizeof(TableRef));
 	StringInfoData item;
@@ -211,7 +211,7 @@ add_local_rows(BuildContext *cxt, RfRelInfo *info)
 	ListCell   *lc;
 
 	table->root = cxt->root;
-	table->derived = info;
+	table->derived = derived;
 	table->name = psprintf("l%d", info->rel->relid);
 	initStringInfo(&item);
 	initStringInfo(&names);
@@ -254,13 +254,14 @@ rf_add_items(BuildContext *cxt, RfRelInfo *info)
 {
 	bool		inner_first;
 
-	if (info->fragment != NULL && info->fragment->moved != NULL)
-	{
+	if (rf_is_divided(info))
+		add_local_rows(cxt, info->fragment->moved, info);
+	else if (info->fragment != NULL && info->fragment->moved != NULL)
 		rf_add_exchange(cxt, info);
+	if (info->fragment != NULL && info->fragment->moved != NULL)
 		return;
-	}
 	if (info->local)
-		add_local_rows(cxt, info);
+		add_local_rows(cxt, info, info);
 	if (info->outer == NULL)
 		return;
 

@@ -191,3 +191,29 @@ rf_moves_in_place(const RfRelInfo *move)
 	}
 	return true;
 }
+
+bool
+rf_is_divided(const RfRelInfo *move)
+{
+	ListCell   *lc;
+
+	if (move->fragment == NULL || move->fragment->moved == NULL || move->fragment->replicate ||
+		!rf_may_divide(move->fragment->moved))
+		return false;
+	foreach(lc, move->fragment->move_keys)
+	{
+		/* nodes compute keys, here they are columns */
+		if (!IsA(lfirst(lc), Var))
+			return false;
+	}
+	return true;
+}
+
+bool
+rf_divides_local(const RfRelInfo *info)
+{
+	return info != NULL &&
+		(rf_is_divided(info) || rf_divides_local(info->outer) || rf_divides_local(info->inner) ||
+		 rf_divides_local(info->scan) ||
+		 (info->fragment != NULL && rf_divides_local(info->fragment->moved)));
+}

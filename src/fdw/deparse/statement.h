@@ -292,6 +292,22 @@ extern double rf_node_share(const RfRelInfo *info);
 /* Returns true for a relation that the statement reads and whose rows go with it. */
 extern bool rf_is_local(PlannerInfo *root, Index relid);
 
+/* Rows of this node that are more than these come to the nodes by flow. */
+#define RF_FEW_LOCAL_ROWS	10000
+
+/* Returns true for such rows, which can come to the nodes that the hash of keys says. */
+static inline bool
+rf_may_divide(const RfRelInfo *info)
+{
+	return info->local && info->fragment != NULL && info->rows > RF_FEW_LOCAL_ROWS;
+}
+
+/* Returns true for a move of such rows, which comes from this node. */
+extern bool rf_is_divided(const RfRelInfo *move);
+
+/* Returns true if there is such a move in the statement: then local rows never come as arrays. */
+extern bool rf_divides_local(const RfRelInfo *info);
+
 /* Returns true if the FROM item can contain all conditions. */
 extern bool rf_can_close(RfRelInfo *info);
 

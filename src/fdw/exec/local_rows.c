@@ -21,12 +21,12 @@
 #include "rdma_fdw/compat.h"
 #include "rdma_fdw/exchange.h"
 
+#include "fdw/deparse/statement.h"
 #include "fdw/plan/plan_private.h"
 #include "exec.h"
 #include "scan_state.h"
 
-/* So many rows of all inputs go with the statement. */
-#define MOST_ROWS		10000
+/* So many bytes of all inputs go with the statement, and so many rows: RF_FEW_LOCAL_ROWS. */
 #define MOST_BYTES		(1024 * 1024)
 
 typedef struct LocalRowsState
@@ -174,7 +174,7 @@ read_input(LocalRowsState *local, int number)
 		if (!local->few)
 			continue;
 		add_row(local, number, slot);
-		local->few = ++local->rows <= MOST_ROWS &&
+		local->few = ++local->rows <= RF_FEW_LOCAL_ROWS &&
 			MemoryContextMemAllocated(local->values, false) <= MOST_BYTES;
 	}
 }
@@ -200,7 +200,7 @@ prepare(LocalRowsState *local)
 {
 	MemoryContextReset(local->values);
 	start_arrays(local);
-	local->few = true;
+	local->few = !local->plan->by_flow;
 	local->rows = 0;
 	for (int i = 0; i < local->input_count; i++)
 		read_input(local, i);

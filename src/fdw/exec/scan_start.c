@@ -277,7 +277,8 @@ start_part(RfScanPart *part, int neighbours)
 		spec.moved = batch_moved;
 	spec.owner = part;
 	/* rows are stored while rows of this node are sent, which are there again */
-	spec.keep = !spec.shared && (state->repeated || state->keep_rows) && state->local.inputs == NULL;
+	spec.keep = !spec.shared && (state->repeated || state->keep_rows) &&
+		state->local.inputs == NULL;
 
 	rf_stream_start(session, &spec, &part->stream);
 	part->uses = rf_session_uses(session);

@@ -513,6 +513,17 @@ rf_filter_may_pay(const RfRelInfo *move, const RfRelInfo *filter)
 		move->rel_total_cost;
 }
 
+/* Rows of this node that come divided: each to one node, where a node gets a part of them. */
+static Cost
+divided_cost(const RfRelInfo *info, Cost *startup_cost)
+{
+	int			nodes = list_length(info->nodes);
+
+	*startup_cost = info->rel_startup_cost + EXCHANGE_COST -
+		info->rows * info->opts.byte_cost * info->width * (nodes - 1);
+	return *startup_cost + info->rows / nodes * cpu_tuple_cost;
+}
+
 /* The most that a move adds to the costs of its rows, apart from those of its exchange. */
 static Cost
 moving_cost(const RfRelInfo *info, bool replicate, Cost *arriving)
@@ -543,6 +554,8 @@ rf_least_move(const RfRelInfo *info, bool replicate, bool filters, bool differen
 	if (different)
 		cost = least->rows = 0;
 	least->total = info->rel_total_cost + EXCHANGE_COST + cost;
+	if (rf_may_divide(info))
+		least->total = divided_cost(info, &arriving);
 	least->probed = get_float8_infinity();
 }
 
@@ -574,6 +587,12 @@ rf_estimate_move(RfRelInfo *move)
 	double		crossing = rows * survivors * (nodes - 1) / (move->fragment->replicate ? 1 : nodes);
 	Cost		row_cost = move->opts.fdw_tuple_cost + move->opts.byte_cost * move->width;
 	Cost		cost;
+
+	if (rf_is_divided(move))
+	{
+		move->rel_total_cost = divided_cost(moved, &move->rel_startup_cost);
+		return;
+	}
 
 	/* without that nobody would move them */
 	if (move->fragment->noted && rf_moves_in_place(move))

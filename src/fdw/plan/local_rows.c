@@ -5,15 +5,15 @@
  *
  * Such a relation counts as one of the server that most of the query's rows come from: all of its
  * nodes have it. In the statement it is unnest() of array parameters, one for each column, or, if
- * its rows turn out to be many, an exchange whose only producer is this node. Its own paths remain:
- * one of them gives the rows. So the path of such a statement is a custom path with the relation's
- * path (local_rows_paths.c, exec/local_rows.c).
+ * its rows turn out to be many, an exchange whose only producer is this node. Where many are
+ * expected they may also go to the nodes that keys say (nodes_join.c), always by exchange. Its own
+ * paths remain: one of them gives the rows. So the path of such a statement is a custom path with
+ * the relation's path (local_rows_paths.c, exec/local_rows.c).
  *
  * Does not: rows that are locked or written, or may be looked at again, and rows behind security
- * barriers; sub-selects in FROM, whose plan core
- * makes once; volatile functions and conditions, as a row may be read twice; statements within
- * other statements, whose relations belong to another level of the query; servers that have compute
- * nodes, or are asked for estimates.
+ * barriers; sub-selects in FROM, whose plan core makes once; volatile functions and conditions, as
+ * a row may be read twice; statements within other statements, whose relations belong to another
+ * level of the query; servers that have compute nodes, or are asked for estimates.
  */
 #include "postgres.h"
 

@@ -226,6 +226,7 @@ plan_local_rows(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlis
 	scan->custom_scan_tlist = columns;
 	inputs = list_copy_tail(custom_plans, 1);
 	arrange_columns((ForeignScan *) statement, inputs, ours);
+	ours->by_flow = rf_divides_local(statement_of(linitial(path->custom_paths)));
 	scan->custom_plans = lcons(linitial(custom_plans), inputs);
 	scan->custom_private = list_make1(ours);
 	return &scan->scan.plan;

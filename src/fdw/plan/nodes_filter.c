@@ -33,6 +33,7 @@ bool
 rf_can_filter(const RfRelInfo *move, const RfRelInfo *other)
 {
 	if (move->fragment->moved->fragment->placement == RF_PLACED_EVERYWHERE ||
+		rf_is_divided(other) ||
 		move->fragment->moved->fragment->computed)
 		return false;
 	return rf_is_disabled(RF_EXCHANGE_FILTER_COSTS) ||

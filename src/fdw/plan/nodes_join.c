@@ -11,6 +11,9 @@
  * and a side that is everywhere, or goes there, must not be one whose rows the join keeps, or gives
  * once, as every node would do so. What has no statement here is joined by the coordinator (pull).
  *
+ * Rows of the coordinator (local_rows.c) are on all nodes or, where they are many, go to the nodes
+ * that keys say, from the coordinator.
+ *
  * A server with compute nodes may have both sides sent there, and joined there in any of these
  * ways. What is there stays there: what it is joined with further up follows.
  *
@@ -193,7 +196,7 @@ are_useful_keys(JoinContext *cxt, List *keys)
 static RfRelInfo *
 move_inner(JoinContext *cxt, RfRelInfo *inner, List *keys, bool computed)
 {
-	return cxt->jointype == JOIN_SEMI || cxt->jointype == JOIN_ANTI ?
+	return !inner->local && (cxt->jointype == JOIN_SEMI || cxt->jointype == JOIN_ANTI) ?
 		rf_move_different(cxt->root, inner, keys, computed) :
 		rf_move(cxt->root, inner, keys, computed);
 }
@@ -633,7 +636,7 @@ find_moves(JoinContext *cxt, JoinSide *left, JoinSide *right)
 			(outer->select != NULL ||
 			 is_worth(cxt, outer->fragment, NIL, &left->here, inner_moved, &left->dearer_here)))
 			repartition_one(cxt, outer, inner, true, left->partners, cxt->computed);
-		if (cxt->jointype != JOIN_FULL && !is_everywhere(outer) &&
+		if (cxt->jointype != JOIN_FULL && !is_everywhere(outer) && !rf_may_divide(inner) &&
 			is_worth(cxt, outer->fragment, NIL, &left->here, &right->replicated,
 					 &left->dearer_here))
 			add_way(cxt, RF_STRATEGY_REPLICATE, outer, move_inner(cxt, inner, NIL, cxt->computed),
@@ -646,7 +649,7 @@ find_moves(JoinContext *cxt, JoinSide *left, JoinSide *right)
 			 is_worth(cxt, NULL, right->partners, outer_moved, &right->here,
 					  &right->dearer_there)))
 			repartition_one(cxt, outer, inner, false, right->partners, cxt->computed);
-		if (cxt->jointype == JOIN_INNER &&
+		if (cxt->jointype == JOIN_INNER && !rf_may_divide(outer) &&
 			is_worth(cxt, inner->fragment, NIL, &left->replicated, &right->here,
 					 &right->dearer_here))
 			add_way(cxt, RF_STRATEGY_REPLICATE, rf_move(cxt->root, outer, NIL, cxt->computed),
@@ -692,13 +695,15 @@ find_ways(JoinContext *cxt, JoinSide *left, JoinSide *right)
 		{
 			if (is_worth(cxt, outer->fragment, NIL, &left->here, &right->here, &left->dearer_here))
 				add_way(cxt, RF_STRATEGY_COLOCATED, outer, inner, outer);
-			return;
+			if (!rf_may_divide(inner))
+				return;
 		}
-		if (is_everywhere(outer) && cxt->jointype == JOIN_INNER)
+		else if (is_everywhere(outer) && cxt->jointype == JOIN_INNER)
 		{
 			if (is_worth(cxt, inner->fragment, NIL, &left->here, &right->here, &right->dearer_here))
 				add_way(cxt, RF_STRATEGY_COLOCATED, outer, inner, inner);
-			return;
+			if (!rf_may_divide(outer))
+				return;
 		}
 		/* that it is not worth it is seen sooner, but does not show that it is possible */
 		if ((!cxt->possible || is_worth_in_place(cxt, left, right)) &&

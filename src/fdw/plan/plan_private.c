@@ -104,6 +104,7 @@ static const RfField scan_fields[] = {
 static const RfField local_rows_fields[] = {
 	RF_FIELD(RfLocalRowsPlan, inputs, NODE),
 	RF_FIELD(RfLocalRowsPlan, columns, NODE),
+	RF_FIELD(RfLocalRowsPlan, by_flow, BOOL),
 };
 
 static const RfField lookahead_fields[] = {

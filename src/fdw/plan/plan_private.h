@@ -131,7 +131,7 @@ typedef struct RfScanPlan
 	 */
 	List	   *local_places;
 	List	   *local_params;
-	RfFlowPlan *flow;			/* the same statement where these rows are many; NULL without them */
+	RfFlowPlan *flow;			/* the same statement for many of these rows; NULL without them */
 	char	   *batch_sql;		/* the statement for many values of the parameters, see
 								 * lookahead_plan.c; or NULL */
 	char	   *late_lock;		/* how rows are locked one by one when they are returned, as in the
@@ -179,6 +179,7 @@ typedef struct RfLocalRowsPlan
 	ExtensibleNode node;
 	List	   *inputs;			/* which of the plans that give the rows */
 	List	   *columns;		/* which of its columns */
+	bool		by_flow;		/* the statement has no arrays, also for few rows */
 } RfLocalRowsPlan;
 
 /* ---------- lookahead (lookahead_plan.c) ---------- */

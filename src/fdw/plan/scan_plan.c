@@ -531,15 +531,11 @@ take_local_params(List *params, RfScanPlan *plan)
 	}
 }
 
-/* The statement where the rows of this node are many. */
+/* The statement where the rows of this node are many: with the same parameters. */
 static RfFlowPlan *
-flow_plan(PlannerInfo *root, RelOptInfo *rel, ForeignPath *path, List *conditions,
-		  const RfRemoteQuery *query)
+flow_plan(const RfRemoteQuery *by_flow, const RfRemoteQuery *query)
 {
 	RfFlowPlan *flow = rf_make_plan_node(RfFlowPlan);
-	RfRemoteQuery *by_flow = rf_build_flow_query(root, rel, conditions, path->path.pathkeys,
-												 rf_path_has_limit(path),
-												 ((RfRelInfo *) rel->fdw_private)->local_rels);
 
 	if (list_length(by_flow->params) != list_length(query->params))
 		elog(ERROR, "the forms of a remote statement differ in their parameters");
@@ -620,6 +616,7 @@ rdmaGetForeignPlan(PlannerInfo *root, RelOptInfo *rel, Oid foreigntableid,
 	Expr	   *keys = rf_path_keys(best_path);
 	ListCell   *lc;
 	RfRemoteQuery *query;
+	RfRemoteQuery *by_flow = NULL;
 
 	rel->fdw_private = info;
 	/* core takes it from here: joins may have it as a table of nodes */
@@ -639,13 +636,16 @@ rdmaGetForeignPlan(PlannerInfo *root, RelOptInfo *rel, Oid foreigntableid,
 	else
 		local_exprs = rf_bare_clauses(info->local_conds);
 
-	query = rf_build_query(root, rel, remote_exprs, best_path->path.pathkeys, limit, locking,
-						   false);
+	if (info->local_rels != NIL)
+		by_flow = rf_build_flow_query(root, rel, remote_exprs, best_path->path.pathkeys, limit,
+									  info->local_rels);
+	query = rf_divides_local(info) ? by_flow :
+		rf_build_query(root, rel, remote_exprs, best_path->path.pathkeys, limit, locking, false);
 	if (keys != NULL)
 		plan->all_sql = add_keys(root, rel, remote_exprs, keys, locking, &query);
 	take_local_params(query->params, plan);
 	if (info->local_rels != NIL)
-		plan->flow = flow_plan(root, rel, best_path, remote_exprs, query);
+		plan->flow = flow_plan(by_flow, query);
 	/* a column of no relation in the statement is a parameter, handed in by a nested loop */
 	if (!bms_is_subset(pull_varnos(root, (Node *) query->params), PATH_REQ_OUTER(&best_path->path)))
 		elog(ERROR, "a parameter of a remote statement has no value");

@@ -46,7 +46,8 @@ rf_user_mapping(Oid userid, Oid serverid)
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_OBJECT),
 				 errmsg("user mapping not found for user \"%s\", server \"%s\"", user, server),
-				 errhint("CREATE USER MAPPING FOR %s SERVER %s OPTIONS (user '...', password '...')",
+				 errhint("CREATE USER MAPPING FOR %s SERVER %s "
+						 "OPTIONS (user '...', password '...')",
 						 quote_identifier(user), quote_identifier(server))));
 	}
 	return GetUserMapping(userid, serverid);

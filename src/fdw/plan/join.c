@@ -446,6 +446,7 @@ rdmaGetForeignJoinPaths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *oute
 	why = why_not_sent(root, joinrel, known, extra->restrictlist);
 	if (why != NULL)
 	{
+		pfree(info);
 		joinrel->fdw_private = known;
 		if (why[0] != '\0')
 			rf_note_join(outerrel, innerrel, why);
@@ -459,6 +460,7 @@ rdmaGetForeignJoinPaths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *oute
 	if (info->nodes != NIL)
 	{
 		rf_join_choices(root, joinrel, info, known, extra->restrictlist);
+		pfree(info);
 		return;
 	}
 	rf_note_join(outerrel, innerrel, NULL);

@@ -910,6 +910,80 @@ find_all_ways(JoinContext *cxt, RfRelInfo *joined)
 	}
 }
 
+/* ---------- memory ---------- */
+
+/*
+ * Most ways are found for nothing. A large query has ten thousands of them, and fresh memory for
+ * each would take longer than all else: they are made in the memory of one pair of sides, and what
+ * a statement keeps of them is copied.
+ */
+static List *
+keep_exprs(List *exprs, MemoryContext pair)
+{
+	List	   *result = NIL;
+	ListCell   *lc;
+
+	foreach(lc, exprs)
+		result = lappend(result, GetMemoryChunkContext(lfirst(lc)) == pair ?
+						 copyObject(lfirst(lc)) : lfirst(lc));
+	return result;
+}
+
+static List *
+keep_keys(List *keys, MemoryContext pair)
+{
+	List	   *result = NIL;
+	ListCell   *lc;
+
+	foreach(lc, keys)
+		result = lappend(result, keep_exprs((List *) lfirst(lc), pair));
+	return result;
+}
+
+/*
+ * A side, with all that it was made of for this pair. known: Lists of what was copied, and its
+ * copy.
+ */
+static RfRelInfo *
+keep_side(RfRelInfo *side, MemoryContext pair, List **known)
+{
+	RfRelInfo  *copy;
+	RfFragment *fragment;
+	ListCell   *lc;
+
+	if (side == NULL || GetMemoryChunkContext(side) != pair)
+		return side;
+	foreach(lc, *known)
+	{
+		if (linitial((List *) lfirst(lc)) == side)
+			return lsecond((List *) lfirst(lc));
+	}
+	copy = palloc(sizeof(RfRelInfo));
+	*copy = *side;
+	*known = lappend(*known, list_make2(side, copy));
+	if (copy->select != NULL && GetMemoryChunkContext(copy->select) == pair)
+	{
+		copy->select = palloc(sizeof(RfSelect));
+		*copy->select = *side->select;
+		copy->select->info = keep_side(copy->select->info, pair, known);
+	}
+	copy->scan = keep_side(copy->scan, pair, known);
+	if (GetMemoryChunkContext(side->fragment) != pair)
+		return copy;
+	copy->fragment = fragment = palloc(sizeof(RfFragment));
+	*fragment = *side->fragment;
+	fragment->keys = keep_keys(fragment->keys, pair);
+	fragment->move_keys = keep_exprs(fragment->move_keys, pair);
+	fragment->heavy = fragment->heavy != NULL ? pstrdup(fragment->heavy) : NULL;
+	fragment->moved = keep_side(fragment->moved, pair, known);
+	fragment->filter = keep_side(fragment->filter, pair, known);
+	return copy;
+}
+
+/*
+ * Adds the statements of a join that pay, of those that one pair of sides has. joined: what they
+ * have in common; it is not kept.
+ */
 void
 rf_join_choices(PlannerInfo *root, RelOptInfo *joinrel, RfRelInfo *joined, RfRelInfo *known,
 				List *fdw_restrictinfo)
@@ -919,6 +993,9 @@ rf_join_choices(PlannerInfo *root, RelOptInfo *joinrel, RfRelInfo *joined, RfRel
 	RelOptInfo *innerrel = joined->inner->rel;
 	RfRelInfo  *best = known;
 	JoinContext cxt = {root, joinrel, joined->jointype};
+	MemoryContext caller = CurrentMemoryContext;
+	MemoryContext pair;
+	List	   *kept = NIL;
 	ListCell   *lc;
 
 	joinrel->fdw_private = known;
@@ -930,12 +1007,17 @@ rf_join_choices(PlannerInfo *root, RelOptInfo *joinrel, RfRelInfo *joined, RfRel
 	choices->last_outer = outerrel;
 	choices->last_inner = innerrel;
 
+	/* core makes its table of joins when somebody first looks for one in a long list */
+	(void) find_join_rel(root, joinrel->relids);
+	pair = AllocSetContextCreate(caller, "rdma_fdw join", ALLOCSET_DEFAULT_SIZES);
+	MemoryContextSwitchTo(pair);
 	cxt.equalities = rf_hashable_equalities(joined->joinclauses, outerrel->relids,
 											innerrel->relids);
 	cxt.choices = choices;
 	cxt.cheapest = rf_cheapest_choice(choices);
 	rf_least_of_join(root, joined, &cxt.least);
 	find_all_ways(&cxt, joined);
+	MemoryContextSwitchTo(caller);
 	rf_note_join(outerrel, innerrel,
 				 cxt.possible || cxt.ways != NIL ? NULL :
 				 "rows of neither side can be sent to the other");
@@ -954,7 +1036,14 @@ rf_join_choices(PlannerInfo *root, RelOptInfo *joinrel, RfRelInfo *joined, RfRel
 			info->total_cost = Min(info->total_cost,
 								   info->rel_total_cost + info->opts.fdw_startup_cost);
 		if (!rf_add_choice(choices, info))
+		{
+			pfree(info->fragment);
+			pfree(info);
 			continue;
+		}
+		info->outer = keep_side(info->outer, pair, &kept);
+		info->inner = keep_side(info->inner, pair, &kept);
+		info->fragment->keys = keep_keys(info->fragment->keys, pair);
 		rf_add_path(root, joinrel, (Path *)
 					rf_create_foreign_join_path(root, joinrel, info->rows, info->startup_cost,
 												info->total_cost, NIL, NULL, fdw_restrictinfo,
@@ -963,6 +1052,8 @@ rf_join_choices(PlannerInfo *root, RelOptInfo *joinrel, RfRelInfo *joined, RfRel
 		if (best == NULL || info->total_cost < best->total_cost)
 			best = info;
 	}
+	list_free_deep(kept);
+	MemoryContextDelete(pair);
 	joinrel->fdw_private = best;
 	if (best != NULL && best != known)
 		rf_add_sorted_paths(root, joinrel, NULL, fdw_restrictinfo);

@@ -253,23 +253,6 @@ clause_relids(List *rinfos)
 }
 
 /*
- * Nodes cannot lock rows of joins over several nodes. They can find the rows for UPDATE and DELETE:
- * a row comes with its key, which tells the node to which its ctid belongs.
- */
-bool
-rf_nodes_may_join(PlannerInfo *root)
-{
-	ListCell   *lc;
-
-	foreach(lc, root->rowMarks)
-	{
-		if (lfirst_node(PlanRowMark, lc)->strength != LCS_NONE)
-			return false;
-	}
-	return root->parse->commandType != CMD_MERGE && !rf_rows_may_be_rechecked(root);
-}
-
-/*
  * Returns true if the join gives the same result as another pair of the same tables, whose columns
  * were found to be possible.
  */

@@ -89,6 +89,23 @@ rf_rows_may_be_rechecked(PlannerInfo *root)
 	return false;
 }
 
+/*
+ * Nodes cannot lock rows of joins over several nodes. They can find the rows for UPDATE and DELETE:
+ * a row comes with its key, which tells the node to which its ctid belongs.
+ */
+bool
+rf_nodes_may_join(PlannerInfo *root)
+{
+	ListCell   *lc;
+
+	foreach(lc, root->rowMarks)
+	{
+		if (lfirst_node(PlanRowMark, lc)->strength != LCS_NONE)
+			return false;
+	}
+	return root->parse->commandType != CMD_MERGE && !rf_rows_may_be_rechecked(root);
+}
+
 bool
 rf_row_is_wanted(PlannerInfo *root, Index relid)
 {

@@ -98,7 +98,8 @@ typedef struct ExchangePlan
 static inline ExchangePlan *
 rf_exchange_plan_of(const Plan *plan)
 {
-	return rf_plan_node_of(ExchangePlan, castNode(CustomScan, plan)->custom_private);
+	return rf_plan_node_of(ExchangePlan,
+						   castNode(CustomScan, unconstify(Plan *, plan))->custom_private);
 }
 
 /* ---------- the set ---------- */

@@ -649,7 +649,9 @@ find_moves(JoinContext *cxt, JoinSide *left, JoinSide *right)
 			 is_worth(cxt, NULL, right->partners, outer_moved, &right->here,
 					  &right->dearer_there)))
 			repartition_one(cxt, outer, inner, false, right->partners, cxt->computed);
-		if (cxt->jointype == JOIN_INNER && !rf_may_divide(outer) &&
+		/* rows that are on all nodes are joined there by find_ways() */
+		if (cxt->jointype == JOIN_INNER && !(outer_stays && is_everywhere(outer)) &&
+			!rf_may_divide(outer) &&
 			is_worth(cxt, inner->fragment, NIL, &left->replicated, &right->here,
 					 &right->dearer_here))
 			add_way(cxt, RF_STRATEGY_REPLICATE, rf_move(cxt->root, outer, NIL, cxt->computed),

@@ -294,6 +294,29 @@ SELECT count(*), sum(q.n) FROM generate_series(1, 10) m JOIN (SELECT grp, count(
 SELECT count(*), sum(q.n) FROM generate_series(1, 10) m JOIN (SELECT id AS grp, count(*) AS n FROM lr.dim GROUP BY id) q ON q.grp = m;
 SELECT count(*) FROM generate_series(1, 10) m JOIN lr.big b ON b.grp = m JOIN (SELECT id, count(*) AS n FROM lr.dim GROUP BY id) q ON q.id = b.id;
 RESET ROLE;
+-- the nodes have another encoding: numbers have the same hash there, text has not
+CREATE DATABASE lr_latin1 ENCODING 'LATIN1' LOCALE 'C' TEMPLATE template0;
+\c lr_latin1 postgres 127.0.0.1 :coord
+SET client_min_messages = warning;
+CREATE EXTENSION rdma_fdw;
+CREATE SERVER lr1 FOREIGN DATA WRAPPER rdma_fdw OPTIONS (host '127.0.0.1', port :'n1', dbname 'contrib_regression');
+CREATE SERVER lr2 FOREIGN DATA WRAPPER rdma_fdw OPTIONS (host '127.0.0.1', port :'n2', dbname 'contrib_regression');
+CREATE SERVER lr FOREIGN DATA WRAPPER rdma_fdw OPTIONS (nodes 'lr1, lr2');
+CREATE USER MAPPING FOR CURRENT_USER SERVER lr1 OPTIONS (user 'postgres');
+CREATE USER MAPPING FOR CURRENT_USER SERVER lr2 OPTIONS (user 'postgres');
+CREATE FOREIGN TABLE big (id int, grp int, x int, t text) SERVER lr OPTIONS (schema_name 'lr', distributed_by 'id');
+CREATE TABLE large AS SELECT i AS id, i % 700 AS grp, 't' || i % 90 AS t FROM generate_series(1, 30000) i;
+ANALYZE large, big;
+SET rdma_fdw.exchange_strategy = repartition_both;
+EXPLAIN (COSTS OFF) SELECT count(*), sum(b.x) FROM large l JOIN big b USING (grp);
+SELECT count(*), sum(b.x) FROM large l JOIN big b USING (grp);
+SELECT count(*), sum(b.x) FROM large l JOIN big b USING (t);
+SET rdma_fdw.disable = local_rows;
+SELECT count(*), sum(b.x) FROM large l JOIN big b USING (grp);
+SELECT count(*), sum(b.x) FROM large l JOIN big b USING (t);
+\c contrib_regression postgres 127.0.0.1 :coord
+DROP DATABASE lr_latin1 WITH (FORCE);
+
 DROP OWNED BY lr_reader;
 DROP ROLE lr_reader;
 SET client_min_messages = warning;

@@ -50,8 +50,8 @@ extern void rf_batches_complete(RfBatches *batches);
 extern void rf_batches_abandon(RfBatches *batches);
 
 /*
- * A reader, at the first batch, of so many processes at most, this one included; with `share`,
- * which workers then attach to. It is there as long as the store is.
+ * Opens a cursor at the first batch. With `share`, up to `processes` processes may share it, this
+ * one included: workers attach by what is written to *share. The cursor lives as long as the store.
  */
 extern RfBatchCursor *rf_batches_open(RfBatches *batches, int processes, RfBatchesShare *share);
 extern RfBatchCursor *rf_batches_attach(const RfBatchesShare *share, MemoryContext context,

@@ -286,9 +286,8 @@ extern void rf_exchange_form(struct RfSession *const *sessions, int count,
 typedef struct RfSender RfSender;
 
 /*
- * spec: the argument of rdma_internal.exchange(). The rows are those that the plan gives from where
- * it is. It must use no session meanwhile. All of the sender's memory is a context of the current
- * one.
+ * spec: the argument of rdma_internal.exchange(). The sender reads the plan's remaining rows; until
+ * it has, the plan must use no session. Its memory is a child of the current memory context.
  */
 extern RfSender *rf_sender_create(const char *spec, PlanState *plan);
 

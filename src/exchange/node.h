@@ -279,9 +279,9 @@ typedef struct ExchangeSending
 	ExchangeCommon common;
 	ExchangeParcel parcel;
 	TupleTableSlot *large;		/* virtual */
-	uint32		flags;			/* of the encoders, RF_STREAM_PORTABLE: the consumers' images of
-								 * types are others */
-	int			encoding;		/* that the consumers want */
+	uint32		flags;			/* of the encoders; RF_STREAM_PORTABLE: the consumers store some
+								 * types differently */
+	int			encoding;		/* of the consumers' databases */
 	uint32		flush_seen;		/* tick of the flush timer */
 	bool		flush;			/* rows have waited for rdma_fdw.flush_time: send the rows so far */
 } ExchangeSending;
@@ -309,8 +309,8 @@ typedef struct ExchangeReceiving
 typedef struct ExchangeStore
 {
 	RfBatches  *batches;		/* NULL: nothing was stored yet */
-	RfEncoder  *encoder;		/* of own rows that are in no batch yet, into `space`; NULL: there
-								 * are none */
+	RfEncoder  *encoder;		/* writes own rows into `space`, until that is a full batch; NULL
+								 * until the store is made */
 	char	   *space;
 	TupleTableSlot *arriving;	/* virtual, for rows on their way into the store */
 	bool		waiting;		/* rows were put in since all of them had been read */
@@ -321,7 +321,8 @@ typedef struct ExchangeStore
 typedef struct ExchangeSharing
 {
 	RfBatchCursor *cursor;		/* of the processes that read them here; NULL before the first */
-	ExchangeState *source;		/* the plan node whose exchange and store these are; NULL: this one */
+	ExchangeState *source;		/* the plan node that has the exchange and the store; NULL: this
+								 * one */
 	RfDecoder  *decoder;		/* of the batch that this process took; arriving batches have their
 								 * own */
 	bool		taken;			/* the decoder has rows */

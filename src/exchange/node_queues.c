@@ -138,7 +138,7 @@ state_to_read(const ExchangeQueues *queues)
 	return queues->reading ? BATCH_TO_READ : BATCH_FREE;
 }
 
-/* The worker's next batch, if there is one; it has none now. */
+/* Takes the next batch out of the queue of a worker whose last batch is done with. */
 static void
 receive(ExchangeQueues *queues, WorkerQueue *worker)
 {

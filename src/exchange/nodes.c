@@ -544,8 +544,11 @@ run_on_nodes(List *nodes, const char *command, bool alone, ReturnSetInfo *set)
 	ListCell   *lc;
 
 	foreach(lc, nodes)
-		sessions[foreach_current_index(lc)] = rf_session_get(
-															 rf_user_mapping(GetUserId(), lfirst_oid(lc)), !alone);
+	{
+		UserMapping *user = rf_user_mapping(GetUserId(), lfirst_oid(lc));
+
+		sessions[foreach_current_index(lc)] = rf_session_get(user, !alone);
+	}
 	for (int i = 0; i < count && !alone; i++)
 		rf_session_set_search_path(sessions[i], namespace_search_path);
 	if (alone)

@@ -9,6 +9,7 @@
  */
 #include "node.h"
 
+#include "catalog/pg_type.h"
 #include "executor/executor.h"
 #include "mb/pg_wchar.h"
 #include "miscadmin.h"
@@ -49,11 +50,29 @@ rf_sender_create(const char *spec, PlanState *plan)
 }
 
 /*
- * Hashes of text are of its bytes, so rows cannot be routed by it where the nodes have another
- * encoding.
+ * Hashes of text are of its bytes, so rows cannot be routed by a type with text in it where the
+ * nodes' databases have another encoding.
  */
+static bool
+has_text(Form_pg_attribute key)
+{
+	return OidIsValid(key->attcollation) ||
+		(key->attlen < 0 && key->atttypid != NUMERICOID && key->atttypid != BYTEAOID);
+}
+
+static bool
+routes_by_text(const ExchangeSpec *spec, TupleDesc columns)
+{
+	for (int i = 0; i < spec->key_count && !spec->replicate; i++)
+	{
+		if (has_text(TupleDescAttr(columns, spec->keys[i] - 1)))
+			return true;
+	}
+	return false;
+}
+
 static void
-settle_format(RfSender *sender, struct RfSession *const *sessions, int count)
+settle_format(RfSender *sender, TupleDesc columns, struct RfSession *const *sessions, int count)
 {
 	ExchangeSending *sending = &sender->state.sending;
 
@@ -71,7 +90,8 @@ settle_format(RfSender *sender, struct RfSession *const *sessions, int count)
 					 errhint("Databases that exchange rows must have the same encoding.")));
 		sending->encoding = encoding;
 	}
-	if (!sender->state.spec->replicate && sending->encoding != GetDatabaseEncoding())
+	if (sending->encoding != GetDatabaseEncoding() &&
+		routes_by_text(sender->state.spec, columns))
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("the nodes' databases have the encoding %s, and this one %s",
@@ -90,7 +110,7 @@ rf_sender_connect(RfSender *sender, RfGroupDesc *desc, struct RfSession *const *
 	/* values have their modifiers already */
 	for (int i = 0; i < columns->natts; i++)
 		TupleDescAttr(columns, i)->atttypmod = -1;
-	settle_format(sender, sessions, count);
+	settle_format(sender, columns, sessions, count);
 	sender->member.desc = palloc(desc->length);
 	memcpy(sender->member.desc, desc, desc->length);
 	PG_TRY();

@@ -55,7 +55,7 @@ PG_FUNCTION_INFO_V1(rdma_is_key);
 PG_FUNCTION_INFO_V1(rdma_lock_version);
 PG_FUNCTION_INFO_V1(rdma_locked_place);
 
-/* The row that rdma_internal.lock_version() has locked last; not valid: it has locked none. */
+/* The row that the last rdma_internal.lock_version() locked; not valid: it locked no row. */
 static ItemPointerData locked_place;
 
 /* One of the tables that have the rows */

@@ -314,7 +314,7 @@ define_columns(TableRef *table, bool collated)
 	return buf.data;
 }
 
-/* How many different values each column of local rows has on a node, of so many rows. */
+/* Appends how many different values each column of local rows has; a node gets `rows` rows. */
 static void
 append_local_distinct(StringInfo buf, PlannerInfo *root, RfRelInfo *derived, List *columns,
 					  double rows)

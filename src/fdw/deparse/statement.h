@@ -176,6 +176,8 @@ typedef struct RfRelInfo
 	Cost		least_read;		/* of inner joins, see rf_least_read(); 0: not computed yet */
 } RfRelInfo;
 
+StaticAssertDecl(sizeof(RfRelInfo) <= 512, "RfRelInfo takes 1024 bytes of each context");
+
 /*
  * Stands for the values of a column of local rows while a statement is made; no parameter of a plan
  * has such a number. RF_KEYS_PARAM is above them.

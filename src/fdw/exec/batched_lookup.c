@@ -124,7 +124,7 @@ typedef struct Keys
 	Oid			collation;
 	int			column;			/* in the scan's rows */
 	double		key_rows;		/* the cost of sending a key, in rows */
-	double		most;			/* when so many rows were spent, all rows are read */
+	double		most;			/* after lookups that cost this many rows, all are read */
 	bool		first_rows;		/* begin with few keys */
 
 	/* since the Lookahead started: */

@@ -6,8 +6,8 @@
  *
  * The rows are read before the statement starts, and again only after a parameter of their plans
  * has changed. Plans that may use sessions have a Material node above them, and are read to their
- * end first; others are read on while the statement runs. All state is of one backend and one
- * execution.
+ * end first; a plain scan of a table is read while the statement runs. All state is of one backend
+ * and one execution.
  */
 #include "postgres.h"
 
@@ -26,7 +26,7 @@
 #include "exec.h"
 #include "scan_state.h"
 
-/* So many bytes of all inputs go with the statement, and so many rows: RF_FEW_LOCAL_ROWS. */
+/* Inputs of up to this many bytes and RF_FEW_LOCAL_ROWS rows go with the statement. */
 #define MOST_BYTES		(1024 * 1024)
 
 typedef struct LocalRowsState

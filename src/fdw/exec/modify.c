@@ -803,8 +803,11 @@ rdmaExecForeignTruncate(List *rels, DropBehavior behavior, bool restart_seqs)
 	sessions = palloc_array(RfSession *, list_length(nodes));
 	results = palloc_array(PGresult *, list_length(nodes));
 	foreach(lc, nodes)
-		sessions[foreach_current_index(lc)] = rf_node_session(
-															  0, rf_user_mapping(GetUserId(), lfirst_oid(lc)), server->serverid);
+	{
+		UserMapping *user = rf_user_mapping(GetUserId(), lfirst_oid(lc));
+
+		sessions[foreach_current_index(lc)] = rf_node_session(0, user, server->serverid);
+	}
 	rf_sessions_execute(sessions, list_length(nodes), sql.data, false, results);
 	for (int i = 0; i < list_length(nodes); i++)
 		PQclear(results[i]);

@@ -126,7 +126,10 @@ joined_keys(JoinContext *cxt, List *keys)
 	return result;
 }
 
-/* A column of the join, or a placeholder, whether or not outer joins may make it NULL. */
+/*
+ * Returns true if the join has this column or placeholder, whatever outer joins may make it NULL
+ * (Var.varnullingrels).
+ */
 static bool
 has_column(RelOptInfo *joinrel, Node *column)
 {
@@ -147,7 +150,10 @@ has_column(RelOptInfo *joinrel, Node *column)
 	return false;
 }
 
-/* Returns true if something above the join can ask for it: it is of its columns, or has none. */
+/*
+ * Returns true if something above the join can use the expression: all of its columns are columns
+ * of the join.
+ */
 static bool
 is_seen_above(RelOptInfo *joinrel, Expr *expr)
 {
@@ -255,11 +261,12 @@ add_way(JoinContext *cxt, RfStrategy strategy, RfRelInfo *outer, RfRelInfo *inne
 }
 
 /*
- * Returns false if even the lower bound of a join's cost is above that of a statement found before
- * whose rows lie as well. The join is done where the rows of `place` are; place NULL: where the
+ * Returns false if a statement whose rows lie as well was found before and costs less than the
+ * lower bound of this join. The join is done where the rows of `place` are; place NULL: where the
  * equalities' keys move the outer side's rows. A pair of relations has hundreds of ways to be
- * joined, and this leaves most of them out before their moves are made. *dearer: the cost of that
- * statement, found at the first call for a place. All ways are made where a setting asks for some.
+ * joined, and this leaves most of them out before their moves are made. *dearer keeps the cost of
+ * that statement for the next call with the same place. All ways are made where a setting asks for
+ * some.
  */
 static bool
 is_worth(JoinContext *cxt, const RfFragment *place, List *equalities, const RfLeast *outer,
@@ -983,8 +990,8 @@ keep_side(RfRelInfo *side, MemoryContext pair, List **known)
 }
 
 /*
- * Adds the statements of a join that pay, of those that one pair of sides has. joined: what they
- * have in common; it is not kept.
+ * Adds to the join the statements for one pair of sides that pay. Each begins as a copy of
+ * `joined`, which is not kept.
  */
 void
 rf_join_choices(PlannerInfo *root, RelOptInfo *joinrel, RfRelInfo *joined, RfRelInfo *known,

@@ -478,8 +478,8 @@ rf_add_choice(RfChoices *choices, RfRelInfo *info)
 
 /*
  * The cost of the cheapest statement whose rows lie as well as this fragment's, among the
- * statements that cost at most `least`. Where as many statements are kept as can be, it is at most
- * the cost of the dearest, which would have to go.
+ * statements that cost at most `least`. Where the list of statements is full, it is at most the
+ * cost of the dearest one, which a cheaper statement replaces.
  */
 Cost
 rf_dearer_choice(RfChoices *choices, RfFragment *fragment, Cost least)

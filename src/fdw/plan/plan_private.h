@@ -74,8 +74,8 @@ typedef struct RfNodesPlan
 } RfNodesPlan;
 
 /*
- * A statement that reads rows of this node by flow, with the same parameters as the one that gets
- * them in arrays. The first of its exchanges are those of these rows, in the order of the inputs.
+ * The statement that reads rows of this node by flow. It has the parameters of the statement that
+ * reads them from arrays. Its first exchanges carry these rows, in the order of the inputs.
  */
 typedef struct RfFlowPlan
 {
@@ -226,7 +226,7 @@ typedef struct RfLookupPlan
 	List	   *operator;		/* OidList: column = key, and the collation; NIL: not by keys */
 	int			column;			/* its place in the scan's rows, from 0 */
 	double		key_rows;		/* the cost of sending a key, in rows */
-	double		most;			/* when so many rows were spent, all rows are read */
+	double		most;			/* after lookups that cost this many rows, all are read */
 	bool		first_rows;		/* begin with few keys */
 } RfLookupPlan;
 

@@ -408,10 +408,17 @@ foreach my $what (sort keys %honest)
 	is($rows, $its_own, "$what: n1 has its rows");
 	cmp_ok($filtered, '<=', $few, 'and sends all that n2 has a right to');
 }
+# a filter that comes later than rows are sent is used from then on, so a busy machine may need another try
 foreach my $part (65536, 100, 7)
 {
-	my ($rows, $filtered) = split / /, lie(2, $part, filter_of(64, (0) x 64));
+	my ($rows, $filtered);
 
+	foreach my $try (1 .. 20)
+	{
+		($rows, $filtered) = split / /, lie(2, $part, filter_of(64, (0) x 64));
+		last if $rows ne $its_own || $filtered >= $theirs;
+		note("the filter came after " . ($theirs - $filtered) . " rows");
+	}
 	is($rows, $its_own, "nothing has partners on n2, in parts of $part bytes: n1 has its rows");
 	cmp_ok($filtered, '>=', $theirs, 'and sends none');
 }

@@ -5,7 +5,7 @@
 #   make install          install it there
 #   make check            install what the tests need (install-deps), then run them; ends with "N passed, N failed"
 #   make check-full       that, and what takes longer: make check-rest is only the latter
-#   make check-unit, check-sql, check-tcp, check-isolation, check-tap, check-chaos, check-roce    one group of check,
+#   make check-unit, check-sql, check-tcp, check-isolation, check-tap, check-chaos, check-users, check-roce    one group of check,
 #   make check-sanitizers, check-sql_tcp, check-tap_rest, check-settings_few, check-sqlsmith, check-roce_sql, check-roce_pair  or of check-rest;
 #                         TESTS='01_a 02_b' only those, PROVIDER=soft_tcp over another provider
 #   make indent           format the C files with pg_bsd_indent; check-unit TESTS=indent only looks
@@ -107,7 +107,7 @@ $(OBJS): $(srcdir)/Makefile
 
 export PG_CONFIG PROVIDER PLAIN TESTS SCALE SF NODES COUNT SEED DURATION TOPOLOGY FROM SHRINK ONLY EVERY PACKS EACH JOBS ONCE FAST
 # Those that take or wait longest first: several run side by side.
-groups = roce tap sql chaos unit tcp isolation
+groups = roce tap sql chaos unit tcp isolation users
 # What check-full has besides, and what of it wants the whole machine, so that one runs at a time.
 rest_groups = tap_rest sanitizers sql_tcp settings_few sqlsmith
 alone_groups = roce_sql roce_pair

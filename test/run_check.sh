@@ -95,7 +95,7 @@ run_group()
 	export RF_AGAIN=${RF_AGAIN:-${SETTINGS:+SETTINGS="'$SETTINGS' "}${PROVIDER:+PROVIDER=$PROVIDER }make check-$group}
 	printf '== %s\n' "$group"
 	case $group in
-		sql | isolation | chaos | sqlsmith) "${run[@]}" "$tree/test/run_$group.sh" || status=$? ;;
+		sql | isolation | chaos | users | sqlsmith) "${run[@]}" "$tree/test/run_$group.sh" || status=$? ;;
 		unit | sanitizers) "${run[@]}" "$tree/test/run_unit.sh" "$group" || status=$? ;;
 		tap | tap_rest) "${run[@]}" "$tree/test/run_tap.sh" "$group" || status=$? ;;
 		tcp) PROVIDER=soft_tcp RF_GROUP=$group "${run[@]}" "$tree/test/run_sql.sh" || status=$? ;;

@@ -1,0 +1,189 @@
+/*
+ * fuzz_group_order.c - messages about the progress of a replicating group (RfOrderHeader: how many slots have arrived at a consumer, and
+ * the log of their order). Whatever other consumers send, this one delivers only slots that have arrived here, those of one batch
+ * together, and nothing after the end; and it neither reads nor writes outside its own state and the message.
+ *
+ * The first three input bytes say how many producers, consumers and slots there are, and which consumer this is. Then each byte is a step,
+ * with a member in its upper half.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "shmem/group_order.h"
+
+#define MOST	4
+#define ROOM	64
+
+int			LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+typedef struct Test
+{
+	RfOrder    *order;
+	uint32_t	producers;
+	uint32_t	consumers;
+	uint32_t	slots;
+	uint32_t	me;
+	uint64_t	arrived[MOST];
+	uint64_t	delivered[MOST];
+	bool		ended[MOST];
+	bool		last[MOST][MOST];	/* of a producer's slots that wait: does a batch end there */
+	int			torn;				/* the producer whose batch is being delivered, or -1 */
+	bool		over;				/* there is nothing more to deliver */
+	const uint8_t *data;
+	size_t		size;
+} Test;
+
+static void
+require(bool good)
+{
+	if (!good)
+		abort();
+}
+
+static uint8_t
+take(Test *test)
+{
+	if (test->size == 0)
+		return 0;
+	test->size--;
+	return *test->data++;
+}
+
+/* A slot arrives, as far as this consumer has a buffer for it. */
+static void
+arrive(Test *test, uint32_t producer, bool last)
+{
+	if (test->ended[producer] || test->arrived[producer] - test->delivered[producer] >= test->slots)
+		return;
+	test->last[producer][test->arrived[producer]++ % test->slots] = last;
+	rf_order_arrived(test->order, producer, last);
+}
+
+/* The bytes are the input's; with a right kind and number of bytes when `fit` is set. */
+static void
+hear(Test *test, uint32_t from, bool fit)
+{
+	uint32_t	count = fit && test->me == 0 ? test->producers : take(test) % 16;
+	uint32_t	width = test->me == 0 ? sizeof(uint64_t) : sizeof(uint16_t);
+	uint32_t	length = fit ? sizeof(RfOrderHeader) + count * width : take(test);
+	uint8_t    *message = malloc(length > 0 ? length : 1);
+	RfError		error = {0};
+
+	for (uint32_t i = 0; i < length; i++)
+		message[i] = (!fit || i >= sizeof(RfOrderHeader)) && (i - sizeof(RfOrderHeader)) % width == 0 ? take(test) : 0;
+	if (fit)
+	{
+		RfOrderHeader header = {.kind = test->me == 0 ? RF_ORDER_ARRIVALS : RF_ORDER_LOG, .flags = take(test) % 4, .count = count,
+			.first = take(test)};
+
+		memcpy(message, &header, sizeof(header));
+	}
+	/* as group_consume.c asks */
+	if (!rf_order_told(test->order, from) && !rf_order_read(test->order, from, message, length, &error))
+	{
+		require(error.kind == RF_ERROR_PROTOCOL && error.message[0] != '\0');
+		/* the group fails then */
+		test->size = 0;
+	}
+	free(message);
+}
+
+static void
+tell(Test *test, uint32_t to)
+{
+	uint8_t    *message = malloc(ROOM);
+
+	require(rf_order_write(test->order, to, message, ROOM) <= ROOM);
+	free(message);
+}
+
+static void
+decide(Test *test)
+{
+	RfError		error = {0};
+
+	if (test->me == 0 && !rf_order_decide(test->order, &error))
+	{
+		require(error.kind == RF_ERROR_PROTOCOL);
+		test->size = 0;
+	}
+}
+
+static void
+deliver(Test *test)
+{
+	uint32_t	producer = UINT32_MAX;
+	RfOrderNext next = rf_order_next(test->order, &producer);
+
+	if (next == RF_ORDER_SLOT)
+	{
+		require(!test->over && producer < test->producers && test->delivered[producer] < test->arrived[producer]);
+		/* the first consumer orders whole batches; the others have only its word */
+		require(test->me != 0 || test->torn < 0 || test->torn == (int) producer);
+		test->torn = test->last[producer][test->delivered[producer] % test->slots] ? -1 : (int) producer;
+		test->delivered[producer]++;
+	}
+	else if (next == RF_ORDER_END)
+	{
+		for (uint32_t i = 0; i < test->producers; i++)
+			require(test->ended[i] && test->delivered[i] == test->arrived[i]);
+	}
+	test->over |= next == RF_ORDER_END || next == RF_ORDER_STOP;
+}
+
+static void
+step(Test *test)
+{
+	uint8_t		byte = take(test);
+	uint32_t	producer = (byte >> 4) % test->producers;
+	uint32_t	other = (byte >> 4) % test->consumers;
+
+	switch (byte % 8)
+	{
+		case 0:
+		case 1:
+			arrive(test, producer, byte & 1);
+			break;
+		case 2:
+			if (!test->ended[producer])
+				rf_order_ended(test->order, producer);
+			test->ended[producer] = true;
+			break;
+		case 3:
+			if (byte >> 4 == 15)
+				rf_order_drain(test->order);
+			else
+				decide(test);
+			break;
+		case 4:
+			hear(test, other, false);
+			break;
+		case 5:
+			hear(test, test->me == 0 ? 1 + other % (test->consumers - 1) : 0, true);
+			break;
+		case 6:
+			tell(test, other);
+			break;
+		default:
+			deliver(test);
+	}
+}
+
+int
+LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	Test		test = {.data = data, .size = size, .torn = -1};
+
+	if (size < 3)
+		return 0;
+	test.producers = 1 + take(&test) % MOST;
+	test.consumers = 2 + take(&test) % (MOST - 1);
+	test.slots = 1 + *test.data % MOST;
+	test.me = take(&test) / MOST % test.consumers;
+	test.order = malloc(rf_order_size(test.producers, test.consumers, test.slots));
+	rf_order_init(test.order, test.producers, test.consumers, test.me, test.slots);
+	while (test.size > 0)
+		step(&test);
+	free(test.order);
+	return 0;
+}

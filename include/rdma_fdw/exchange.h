@@ -257,7 +257,7 @@ typedef struct RfProbes
 extern double rf_probe_cost_of_pages(struct PlannerInfo *root, const RfProbes *probes, bool sorted);
 
 /* ---------------------------------------------------------------------------------------------
- * Forming the exchanges of a statement, by the coordinator (setup.c)
+ * Forming the exchanges of a statement, by the coordinator (form_exchanges.c)
  * ---------------------------------------------------------------------------------------------
  */
 typedef struct RfExchangeSpec

@@ -3,9 +3,9 @@
  * decoder, the fuzzer and tools use it.
  *
  * Does: check that a batch's header, descriptors and extents, and single variable-length values,
- * lie within its bytes (check.c), and that the image of a value is one that its type could have
- * made (image.c), because PostgreSQL's own code trusts images. Does not: know SQL types by name;
- * the decoder describes them.
+ * lie within its bytes (check_columns.c), and that the image of a value is one that its type could
+ * have made (image.c), because PostgreSQL's own code trusts images. Does not: know SQL types by
+ * name; the decoder describes them.
  */
 #ifndef RF_BATCH_CHECK_H
 #define RF_BATCH_CHECK_H

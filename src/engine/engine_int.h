@@ -3,19 +3,19 @@
  *
  * From the bottom to the top, each calls those before it only:
  *
- * support.c     epoll, the log, our hello
- * socket.c      sockets to other engines
- * receive.c     memory for shared receive pools
- * pages.c       shared buffers as a source for a peer's queue pairs
- * prove.c       that data gets through a connection: the proofs of the two ends
- * connection.c  a control connection: bytes, end, its entry of the peer table
- * contest.c     a second connection of a node
- * places.c      how many nodes' connections a role may have
- * open.c        opening and freeing of flows
- * setup.c       from the proof of the token to queue pairs that data gets through
- * peer.c        events of control connections: requests, messages, timers, loss
- * listener.c    listening and accepting
- * main.c        the worker: start, loop, timers, end
+ * support.c             epoll, the log, our hello
+ * socket.c              sockets to other engines
+ * receive_memory.c      memory for shared receive pools
+ * pages.c               shared buffers as a source for a peer's queue pairs
+ * prove.c               that data gets through a connection: the proofs of the two ends
+ * control_connection.c  a control connection: bytes, end, its entry of the peer table
+ * contest.c             a second connection of a node
+ * places.c              how many nodes' connections a role may have
+ * open.c                opening and freeing of flows
+ * setup.c               from the proof of the token to queue pairs that data gets through
+ * control_events.c      events of control connections: requests, messages, timers, loss
+ * listener.c            listening and accepting
+ * main.c                the worker: start, loop, timers, end
  *
  * Everything in RfEngine and below it belongs to the engine's main thread. Backends see RfShared
  * only.
@@ -223,7 +223,7 @@ extern void rf_crowd_leave(RfConnection *connection);
 extern void rf_crowd_hello(RfConnection *connection);
 extern bool rf_crowd_may_log(void);
 
-/* receive.c */
+/* receive_memory.c */
 
 /*
  * Memory that the peer can write for a flow that listens with the pool, which is a user of it then.
@@ -293,7 +293,7 @@ extern void rf_prove_asked(RfConnection *connection, const RfControlLinked *link
 /* A hint for the case that data does not get through; NULL: nothing in particular. */
 extern const char *rf_prove_hint(const RfConnection *connection);
 
-/* connection.c */
+/* control_connection.c */
 
 /*
  * Time for a handshake. A backend that waits for the connection may wait longer than the
@@ -405,7 +405,7 @@ extern void rf_setup_broken(RfConnection *connection);
 /* The connection's deadline has passed during the proof. False: it is about something else. */
 extern bool rf_setup_timeout(RfConnection *connection);
 
-/* peer.c */
+/* control_events.c */
 extern void rf_peers_requested(void);
 extern void rf_peer_lane_dropped(int peer);
 extern void rf_connection_event(RfConnection *connection, uint32_t events);

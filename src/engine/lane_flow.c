@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "shmem/pages.h"
+#include "shmem/slot_parts.h"
 
 #include "lane.h"
 

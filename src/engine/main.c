@@ -2,10 +2,10 @@
  * main.c - the engine: a background worker that owns the device, the lanes, the registered memory
  * and all connections to other engines.
  *
- * Here: start, the loop of the main thread, its timers, and the end. The loop sleeps on the process
- * latch and on one epoll descriptor that has all other sources of events, so an idle engine uses no
- * processor time. listener.c, peer.c, setup.c and open.c handle these events. The main thread is
- * the only thread that calls PostgreSQL; lanes report through events.
+ * Here: start, the loop of the main thread, its timers, and the end. The loop sleeps on the
+ * process latch and on one epoll descriptor that has all other sources of events, so an idle
+ * engine uses no processor time. listener.c, control_events.c, setup.c and open.c handle these
+ * events. The main thread is the only thread that calls PostgreSQL; lanes report through events.
  */
 #include "postgres.h"
 

@@ -183,7 +183,7 @@ lock_here(ForeignServer *server, bool writers_only, TimestampTz deadline)
 	List	   *tables;
 	ListCell   *lc;
 
-	/* see await_move in src/remote/settings.c */
+	/* see await_move in src/remote/session_settings.c */
 	limit_waiting(deadline);
 	LockDatabaseObject(ForeignServerRelationId, server->serverid, 0,
 					   writers_only ? ShareUpdateExclusiveLock : AccessExclusiveLock);

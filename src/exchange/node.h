@@ -541,7 +541,7 @@ extern uint32 rf_exchange_encode_own(ExchangeState *state, RfEncoder *encoder);
 extern RfEncoder *rf_exchange_make_encoder(TupleDesc desc, uint32 flags, int encoding);
 extern void rf_exchange_end_sending(ExchangeState *state);
 
-/* sender.c: for setup.c; connects once all nodes listen. ERROR: its flows are closed. */
+/* sender.c: for form_exchanges.c; connects once all nodes listen. ERROR: its flows are closed. */
 extern void rf_sender_connect(RfSender *sender, RfGroupDesc *desc,
 							  struct RfSession *const *sessions, int count);
 extern void rf_sender_disconnect(RfSender *sender);

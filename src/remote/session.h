@@ -19,7 +19,7 @@
  * statement_snapshot.c  in READ COMMITTED, one snapshot of all nodes for a statement
  * query.c          commands, the greeting
  * placement.c      which databases the nodes of servers with nodes are
- * settings.c       settings of sessions, and whose database it is
+ * session_settings.c  settings of sessions, and whose database it is
  * credentials.c    which roles may connect
  * command.c        statements with parameters
  * peer.c           the engine of a session's node
@@ -33,7 +33,7 @@
  * commit.c         the atomic commit over all nodes
  * transaction.c    remote transactions follow the local one
  * connection.c     connecting, handing out
- * statement.c      the nodes of a statement begin together
+ * statement_begin.c  the nodes of a statement begin together
  * recover.c        finishing on a node the parts that transactions left there
  * restore_point.c  one point of the histories of all nodes
  * deadlock.c       circles of transactions that wait for each other
@@ -124,7 +124,7 @@ struct RfSession
 								 * transaction */
 	bool		shared;			/* a pooler may give every transaction another session over there,
 								 * and that session to other clients: nothing of ours may stay in
-								 * it, see settings.c */
+								 * it, see session_settings.c */
 
 	/*
 	 * Remote transaction: how many levels are open there (1: the transaction, n + 1: n
@@ -181,7 +181,7 @@ struct RfSession
 
 	/*
 	 * The node's report about itself; compared with the records of `placement_generation`. See
-	 * settings.c.
+	 * session_settings.c.
 	 */
 	char	   *memberships;
 	uint64		placement_generation;
@@ -557,7 +557,7 @@ extern void rf_credentials_check(ForeignServer *server, UserMapping *user);
 extern void rf_credentials_connected(RfSession *session, ForeignServer *server, UserMapping *user);
 extern void rf_credentials_check_session(RfSession *session, UserMapping *user);
 
-/* settings.c */
+/* session_settings.c */
 
 /*
  * Settings that change how text is read or written: names, literals, dates and times, floating

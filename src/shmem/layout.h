@@ -153,7 +153,7 @@ typedef struct RfPlaced
  * Pages in shared buffers: the largest parts of a producer's batch may stay on pages that its
  * backend has pinned. The engine's work request gathers them. Their addresses are in the main
  * shared memory (rf_flow_parts), not in the slot, which a peer on this host can write;
- * rf_parts_describe (src/shmem/pages.c) checks it against the pool of buffers.
+ * rf_parts_describe (src/shmem/slot_parts.c) checks it against the pool of buffers.
  *
  * A page must stay pinned until no work request reads it any more, or its buffer might then hold
  * other data that this reader must not see. The status word decides which side acts; both sides

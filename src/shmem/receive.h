@@ -3,9 +3,9 @@
  * from, so that the consumer's memory does not grow with their number.
  *
  * The consumer's backend makes a pool (flow.c), its engine's main thread supplies the memory
- * (src/engine/receive.c), the producers' lanes claim buffers and the consumer's lanes grant them
- * (src/engine/lane_claim.c), and the consumer's backend releases them. The operations on its words
- * are here and in src/shmem/receive.c, plain C.
+ * (src/engine/receive_memory.c), the producers' lanes claim buffers and the consumer's lanes grant
+ * them (src/engine/lane_claim.c), and the consumer's backend releases them. The operations on its
+ * words are here and in src/shmem/receive.c, plain C.
  *
  * Memory: one block that is registered for every peer of the pool: RF_RECEIVE_WORDS bytes with a
  * word per buffer (buffer info), then the buffers. So the peers of one pool can reach each other's

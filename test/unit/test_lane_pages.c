@@ -6,7 +6,7 @@
  */
 #include <string.h>
 
-#include "shmem/pages.h"
+#include "shmem/slot_parts.h"
 
 #include "lane_rig.h"
 

@@ -83,7 +83,7 @@ typedef struct RfDirectWrite
 								 * 0: its own */
 } RfDirectWrite;
 
-/* Rows of this node that the statement reads (local_rows.c), or values that it is asked for */
+/* Rows of this node that the statement reads (local_rows_exec.c), or values that it is asked for */
 typedef struct RfScanLocal
 {
 	Datum	   *values;			/* of the parameters that are columns of such rows: set by their

@@ -8,7 +8,7 @@
  * its rows turn out to be many, an exchange whose only producer is this node. Where many are
  * expected they may also go to the nodes that keys say (nodes_join.c), always by exchange. Its own
  * paths remain: one of them gives the rows. So the path of such a statement is a custom path with
- * the relation's path (local_rows_paths.c, exec/local_rows.c).
+ * the relation's path (local_rows_paths.c, exec/local_rows_exec.c).
  *
  * Does not: rows that are locked or written, or may be looked at again, and rows behind security
  * barriers; sub-selects in FROM, whose plan core makes once; volatile functions and conditions, as

@@ -18,10 +18,10 @@ my $yes = 'one value: `t` is yes, anything else no';
 # place, calls, what it asks for, what becomes of the answer, keys
 our @questions = map { my ($place, $calls, $asks, $check, @keys) = @$_; { place => $place, calls => $calls, asks => $asks, check => $check, keys => {@keys} } } (
 	# ---------- sessions and transactions
-	[ 'src/remote/settings.c: rf_session_pin_settings', 1, 'fixed settings of the session; limits and identity of the node', 'settings have to be as asked for; numbers; memberships: see `rdma_internal.memberships` below',
+	[ 'src/remote/session_settings.c: rf_session_pin_settings', 1, 'fixed settings of the session; limits and identity of the node', 'settings have to be as asked for; numbers; memberships: see `rdma_internal.memberships` below',
 		pin => qr/^SELECT name, value, pg_catalog\.set_config\(name, value/ ],
-	[ 'src/remote/settings.c: ask_again', 1, 'its part in sets of nodes, after a move', 'text that is only compared; numbers', member => qr/^SELECT NULL, \(SELECT rdma_internal\.memberships/ ],
-	[ 'src/remote/settings.c: rf_session_set_search_path', 1, 'the search path of a command of `rdma.run_on`', $command, path => qr/^SELECT pg_catalog\.set_config\('search_path'/ ],
+	[ 'src/remote/session_settings.c: ask_again', 1, 'its part in sets of nodes, after a move', 'text that is only compared; numbers', member => qr/^SELECT NULL, \(SELECT rdma_internal\.memberships/ ],
+	[ 'src/remote/session_settings.c: rf_session_set_search_path', 1, 'the search path of a command of `rdma.run_on`', $command, path => qr/^SELECT pg_catalog\.set_config\('search_path'/ ],
 	[ 'src/remote/pipeline.c: rf_pipeline_begin', 2, 'the beginning of a transaction, and settings for one', 'nothing but success', begin => qr/^BEGIN|^START TRANSACTION/, local => qr/^SELECT pg_catalog\.set_config\(name, value, true\)/ ],
 	[ 'src/remote/pipeline.c: send_others', 1, 'how long ago other coordinators prepared a transaction', 'a number', others => qr/rdma_internal\.other_parts_age\((?!bigint)/ ],
 	[ 'src/remote/query.c: send_query', 1, 'settings for one transaction', 'nothing but success' ],
@@ -63,12 +63,12 @@ our @questions = map { my ($place, $calls, $asks, $check, @keys) = @$_; { place 
 	[ 'src/fdw/exec/scan_nodes.c: rf_scan_nodes_collect', 1, 'what the exchanges of a statement moved', 'a fixed number of columns, numbers', stats => qr/rdma_internal\.exchange_stats/ ],
 	[ 'src/fdw/exec/explain_nodes.c: explain_on_node', 5, 'the plan of a node', 'text that is shown', explain_prepare => qr/^PREPARE rdma_fdw_explain/, explain => qr/^EXPLAIN \(COSTS \w+, VERBOSE \w+\) EXECUTE/, explain_mode => qr/^SET LOCAL plan_cache_mode/, explain_end => qr/^DEALLOCATE rdma_fdw_explain/ ],
 	# ---------- exchanges
-	[ 'src/exchange/setup.c: begin_attempt', 1, 'a savepoint before exchanges are set up', $command, attempt => qr/^SAVEPOINT rdma_fdw_exchange/ ],
-	[ 'src/exchange/setup.c: keep_attempt', 1, 'its end', $command, attempt_kept => qr/^RELEASE SAVEPOINT rdma_fdw_exchange/ ],
-	[ 'src/exchange/setup.c: undo_attempt', 2, 'back to it', $command ],
-	[ 'src/exchange/setup.c: connect_pairs', 3, '`rdma_internal.exchange_greet`, `rdma_internal.hello`, `rdma_internal.exchange_connect`: nodes connect to each other', 'one row each; what a node says goes to another one as a parameter, and is checked there as from any role', greet => qr/rdma_internal\.exchange_greet/, greeted => qr/^SELECT rdma_internal\.hello\(g\)/, connect => qr/rdma_internal\.exchange_connect/ ],
-	[ 'src/exchange/setup.c: form_groups', 2, '`rdma_internal.exchange_listen`, `rdma_internal.exchange_open`: the flows of a statement', 'rows and columns; each description has to be what was sent, with only its own places filled in', listen => qr/rdma_internal\.exchange_listen/, open => qr/rdma_internal\.exchange_open/ ],
-	[ 'src/exchange/setup.c: check_flows', 1, 'how many flows it may have', 'a number', flows => qr/current_setting\('rdma_fdw\.max_flows/ ],
+	[ 'src/exchange/form_exchanges.c: begin_attempt', 1, 'a savepoint before exchanges are set up', $command, attempt => qr/^SAVEPOINT rdma_fdw_exchange/ ],
+	[ 'src/exchange/form_exchanges.c: keep_attempt', 1, 'its end', $command, attempt_kept => qr/^RELEASE SAVEPOINT rdma_fdw_exchange/ ],
+	[ 'src/exchange/form_exchanges.c: undo_attempt', 2, 'back to it', $command ],
+	[ 'src/exchange/form_exchanges.c: connect_pairs', 3, '`rdma_internal.exchange_greet`, `rdma_internal.hello`, `rdma_internal.exchange_connect`: nodes connect to each other', 'one row each; what a node says goes to another one as a parameter, and is checked there as from any role', greet => qr/rdma_internal\.exchange_greet/, greeted => qr/^SELECT rdma_internal\.hello\(g\)/, connect => qr/rdma_internal\.exchange_connect/ ],
+	[ 'src/exchange/form_exchanges.c: form_groups', 2, '`rdma_internal.exchange_listen`, `rdma_internal.exchange_open`: the flows of a statement', 'rows and columns; each description has to be what was sent, with only its own places filled in', listen => qr/rdma_internal\.exchange_listen/, open => qr/rdma_internal\.exchange_open/ ],
+	[ 'src/exchange/form_exchanges.c: check_flows', 1, 'how many flows it may have', 'a number', flows => qr/current_setting\('rdma_fdw\.max_flows/ ],
 	# ---------- planning and statistics
 	[ 'src/fdw/plan/estimate.c: ask_data_node', 1, '`EXPLAIN`: rows and costs', 'numbers that are not negative', estimate => qr/^EXPLAIN \(COSTS TRUE/ ],
 	[ 'src/fdw/catalog/analyze.c: ask_node_size', 1, 'pages and rows of a table', 'numbers between limits', size => qr/^WITH RECURSIVE tree/ ],

@@ -1,8 +1,8 @@
 /*
- * pages.h - parts of a slot that lie on pages in shared buffers. Plain C.
+ * slot_parts.h - parts of a slot that lie on pages in shared buffers. Plain C.
  */
-#ifndef RF_PAGES_H
-#define RF_PAGES_H
+#ifndef RF_SLOT_PARTS_H
+#define RF_SLOT_PARTS_H
 
 #include "layout.h"
 

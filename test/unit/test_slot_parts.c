@@ -1,13 +1,13 @@
 /*
- * test_pages.c - parts of a slot that lie on pages (src/shmem/pages.c): which bytes become entries
- * of a work request, and that nothing outside the slot and the pool of pages ever does. And taking
- * back slots of which some are on their way (src/shmem/slots.c).
+ * test_slot_parts.c - parts of a slot that lie on pages (src/shmem/slot_parts.c): which bytes
+ * become entries of a work request, and that nothing outside the slot and the pool of pages ever
+ * does. And taking back slots of which some are on their way (src/shmem/slots.c).
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "shmem/pages.h"
+#include "shmem/slot_parts.h"
 #include "shmem/slots.h"
 
 

@@ -1,5 +1,5 @@
 /*
- * stream.c - rdma_internal.stream(): run a query for a reader and send its rows.
+ * stream_rows.c - rdma_internal.stream(): run a query for a reader and send its rows.
  *
  * Does: check the request, run the statement with the caller's rights and transaction, and its
  * active snapshot or a kept snapshot (kept_snapshot.c), answer with the totals. Does not: decide

@@ -1,9 +1,9 @@
 /*
- * peer.c - events of control connections: backends' requests for a peer, connecting, messages,
- * deadlines, pings, loss of the data path.
+ * control_events.c - events of control connections: backends' requests for a peer, connecting,
+ * messages, deadlines, pings, loss of the data path.
  *
- * setup.c handles the messages between proof and CONNECTED, open.c those about flows; connection.c
- * has the end of a connection.
+ * setup.c handles the messages between proof and CONNECTED, open.c those about flows;
+ * control_connection.c has the end of a connection.
  */
 #include "postgres.h"
 

@@ -1,7 +1,7 @@
 /*
- * setup.c - prepares a statement on several nodes: connects the engines of all pairs of them, and
- * forms the flow groups of its exchanges. The coordinator does it over its sessions, with one
- * command to all nodes at a time.
+ * form_exchanges.c - prepares a statement on several nodes: connects the engines of all pairs of
+ * them, and forms the flow groups of its exchanges. The coordinator does it over its sessions,
+ * with one command to all nodes at a time.
  *
  * The nodes' side is rdma_internal.exchange_greet, _connect, _listen and _open. The data of the
  * groups never passes here.

@@ -1,5 +1,5 @@
 /*
- * local_rows.c
+ * local_rows_exec.c
  *		Running a statement that gets rows of this node (plan/local_rows.c): reads them, and hands
  *		them to its foreign scan. Few go with the statement, as arrays in its parameters; many by
  *		flow, as the inputs of exchanges.

@@ -1,6 +1,6 @@
 /*
- * settings.c - sets the settings on which the meaning of statements and the text of values depend,
- * in sessions on data nodes.
+ * session_settings.c - sets the settings on which the meaning of statements and the text of values
+ * depend, in sessions on data nodes.
  *
  * Statements qualify all names that are not in pg_catalog. Values travel as text in forms that mean
  * the same everywhere (rf_neutral_settings() sets our side). Settings of a role or a database over

@@ -1,6 +1,6 @@
 /*
- * connection.c - a control connection: its beginning, its bytes, its end, and the entry of the peer
- * table that it owns from SETUP on.
+ * control_connection.c - a control connection: its beginning, its bytes, its end, and the entry of
+ * the peer table that it owns from SETUP on.
  *
  * A connection that dies keeps its memory until the end of the round, and its peer entry until all
  * lanes have released its queue pairs. This file calls no file that uses it; rf_engine->peer_failed

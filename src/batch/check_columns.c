@@ -1,5 +1,5 @@
 /*
- * check.c - is this a column batch? Plain C, so that it can be fuzzed alone.
+ * check_columns.c - is this a column batch? Plain C, so that it can be fuzzed alone.
  *
  * Does: copy header and descriptors and check the copies and extents with 64-bit sums. Does not:
  * check values (batch_check.h has the checks for one value).

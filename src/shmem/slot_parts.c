@@ -1,11 +1,11 @@
 /*
- * pages.c - the parts of a slot that lie on pages in shared buffers, as entries of a work request.
+ * slot_parts.c - parts of a slot that lie on pages in shared buffers, as entries of work requests.
  *
  * Plain C: used by the lanes and by the unit tests. A backend's entries are accepted only within
  * the slot and the pool of buffers, so that a bug there does not expose other memory of this
  * process. The backend is responsible for the choice of the page and for its pin (layout.h).
  */
-#include "pages.h"
+#include "slot_parts.h"
 
 int
 rf_parts_describe(const RfPart *parts, int count, const RfPartsPlace *place,

@@ -1,7 +1,7 @@
 /*
- * settings.c - settings under which the text of values means the same in every session.
+ * text_settings.c - settings under which the text of values means the same in every session.
  *
- * The other end's half is src/remote/settings.c.
+ * The other end's half is src/remote/session_settings.c.
  */
 #include "postgres.h"
 

@@ -1,5 +1,5 @@
 /*
- * statement.c - begins a statement on its nodes.
+ * statement_begin.c - begins a statement on its nodes.
  *
  * Which nodes the statement can use is decided here, once. A node that joined later would need a
  * snapshot that matches the snapshots of the first nodes, which read and write by then; so a node

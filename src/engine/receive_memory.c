@@ -1,5 +1,5 @@
 /*
- * receive.c - memory for shared receive pools (src/shmem/receive.h), by the engine's main
+ * receive_memory.c - memory for shared receive pools (src/shmem/receive.h), by the engine's main
  * thread.
  *
  * A pool gets its block when the first of its flows is opened, in a segment that is lent exactly to

@@ -101,11 +101,11 @@ must_queue(RfScanState *state, bool sleeping)
 	{
 		RfScanState *other = dlist_container(RfScanState, node, iter.cur);
 
-		if (other == state || other->request == NULL ||
-			other->request->requestor != state->request->requestor ||
+		if (other == state || other->async.request == NULL ||
+			other->async.request->requestor != state->async.request->requestor ||
 			other->parts->stream == NULL ||
 			!(rf_stream_is_running(other->parts->stream) ||
-			  (other->started && other->request->callback_pending)))
+			  (other->started && other->async.request->callback_pending)))
 			continue;
 		if (other->parts->user->umid == rf_scan_part_user(state->parts)->umid)
 		{
@@ -117,12 +117,12 @@ must_queue(RfScanState *state, bool sleeping)
 	}
 	if (in_front == NULL)
 		return false;
-	if (!sleeping || in_front->request->callback_pending)
+	if (!sleeping || in_front->async.request->callback_pending)
 		return true;
-	if (state->seen == in_front && state->seen_requests == in_front->requests)
+	if (state->async.seen == in_front && state->async.seen_requests == in_front->async.requests)
 		return false;
-	state->seen = in_front;
-	state->seen_requests = in_front->requests;
+	state->async.seen = in_front;
+	state->async.seen_requests = in_front->async.requests;
 	return true;
 }
 
@@ -134,13 +134,13 @@ produce(AsyncRequest *areq, bool sleeping)
 	RfScanState *state = (RfScanState *) node->fdw_state;
 	TupleTableSlot *slot;
 
-	state->request = areq;
-	state->starved = false;
+	state->async.request = areq;
+	state->async.starved = false;
 	if (must_queue(state, sleeping))
 		return false;
 	/* Not ExecProcNode: the caller counts rows and time. */
 	slot = node->ss.ps.ExecProcNodeReal(&node->ss.ps);
-	if (TupIsNull(slot) && state->starved)
+	if (TupIsNull(slot) && state->async.starved)
 		return false;
 	ExecAsyncRequestDone(areq, slot);
 	return true;
@@ -149,7 +149,7 @@ produce(AsyncRequest *areq, bool sleeping)
 void
 rdmaForeignAsyncRequest(AsyncRequest *areq)
 {
-	((RfScanState *) ((ForeignScanState *) areq->requestee)->fdw_state)->requests++;
+	((RfScanState *) ((ForeignScanState *) areq->requestee)->fdw_state)->async.requests++;
 	if (!produce(areq, false))
 		ExecAsyncRequestPending(areq);
 }
@@ -232,7 +232,7 @@ find_scans(PlanState *node, bool sure, PlanState *append, List **scans)
 
 				if (state != NULL)
 				{
-					state->append = append;
+					state->async.append = append;
 					*scans = lappend(*scans, state);
 				}
 				return;
@@ -313,7 +313,7 @@ has_session_to_itself(RfScanState *state)
 		RfScanState *other = dlist_container(RfScanState, node, iter.cur);
 
 		if (other != state && rf_scans_share_node(other, state) && !other->ended &&
-			(state->append == NULL || other->append != state->append))
+			(state->async.append == NULL || other->async.append != state->async.append))
 			return false;
 	}
 	return true;
@@ -352,7 +352,7 @@ rf_scan_start_early(EState *estate, PlanState *top)
 	{
 		RfScanState *state = lfirst(lc);
 
-		if (left > 0 && !state->started && !state->ended && state->param_count == 0 &&
+		if (left > 0 && !state->started && !state->ended && state->params.count == 0 &&
 			state->fetch.async_capable != 0 && has_session_to_itself(state) &&
 			sessions_are_idle(state))
 		{

@@ -31,8 +31,8 @@
 static void query_memory_gone(void *arg);
 static TupleDesc with_row_types(TupleDesc desc, ForeignScan *plan, EState *estate);
 static TupleDesc with_place(TupleDesc desc);
-static void set_up_columns(RfScanState *state, TupleDesc desc, List *attrs);
-static void set_up_params(RfScanState *state, ForeignScanState *node, ForeignScan *plan);
+static void set_up_columns(RfScanRows *rows, TupleDesc desc, List *attrs, bool trusted);
+static void set_up_params(RfScanParams *params, ForeignScanState *node, EState *estate);
 static TupleTableSlot *iterate_merge(ForeignScanState *node, RfScanState *state);
 static void start_once(RfScanState *state);
 static bool next_batch(ForeignScanState *node, RfScanState *state);
@@ -99,7 +99,7 @@ uses_system_columns(ForeignScan *plan)
 static RfDecoder *
 create_decoder(RfScanState *state, ForeignScan *plan, TupleDesc desc)
 {
-	RfDecoder  *decoder = rf_decoder_create(desc, state->column_count, state->attnums,
+	RfDecoder  *decoder = rf_decoder_create(desc, state->rows.column_count, state->rows.attnums,
 											state->relation, state->fetch.trusted);
 	ListCell   *lc;
 
@@ -157,7 +157,7 @@ rdmaBeginForeignScan(ForeignScanState *node, int eflags)
 	state->relation = ours->relation;
 	state->expected_rows = ours->rows;
 	state->fetch = ours->fetch;
-	state->all_sql = ours->all_sql;
+	state->keys.all_sql = ours->all_sql;
 	if (state->fetch.receive_buffers < 0)
 		state->fetch.receive_buffers = rf_receive_buffers;
 	if (state->fetch.receive_buffer_size < 0)
@@ -167,15 +167,15 @@ rdmaBeginForeignScan(ForeignScanState *node, int eflags)
 	state->fetch.receive_buffer_size = TYPEALIGN(4096, state->fetch.receive_buffer_size);
 
 	desc = with_row_types(desc, plan, estate);
-	set_up_columns(state, desc, ours->attrs);
-	set_up_params(state, node, plan);
-	if (state->has_ctid)
+	set_up_columns(&state->rows, desc, ours->attrs, state->fetch.trusted);
+	set_up_params(&state->params, node, estate);
+	if (state->rows.has_ctid)
 		desc = with_place(desc);
-	state->decoder = create_decoder(state, plan, desc);
-	state->need_batch = true;
-	state->has_system_columns = uses_system_columns(plan);
-	state->plain_slot = TTS_IS_HEAPTUPLE(node->ss.ss_ScanTupleSlot) && !state->has_ctid &&
-		!state->has_system_columns;
+	state->rows.decoder = create_decoder(state, plan, desc);
+	state->rows.need_batch = true;
+	state->rows.has_system_columns = uses_system_columns(plan);
+	state->rows.plain_slot = TTS_IS_HEAPTUPLE(node->ss.ss_ScanTupleSlot) && !state->rows.has_ctid &&
+		!state->rows.has_system_columns;
 	if (ours->nodes != NULL)
 		rf_scan_nodes_begin(state, plan, desc);
 	else
@@ -189,7 +189,7 @@ rdmaBeginForeignScan(ForeignScanState *node, int eflags)
 	}
 	for (int i = 0; i < state->part_count; i++)
 		state->parts[i].decoder = i > 0 && state->merge ? create_decoder(state, plan, desc) :
-			state->decoder;
+			state->rows.decoder;
 
 	dlist_push_tail(&rf_open_scans, &state->node);
 	state->gone.func = query_memory_gone;
@@ -263,16 +263,16 @@ with_place(TupleDesc desc)
  * ctid and tableoid go.
  */
 static void
-set_up_columns(RfScanState *state, TupleDesc desc, List *attrs)
+set_up_columns(RfScanRows *rows, TupleDesc desc, List *attrs, bool trusted)
 {
 	ListCell   *lc;
 	int			i = 0;
 
-	state->column_count = list_length(attrs);
-	state->attnums = palloc(sizeof(AttrNumber) * Max(state->column_count, 1));
-	state->columns = palloc0(sizeof(RfStreamColumn) * Max(state->column_count, 1));
-	state->natts = desc->natts;
-	state->by_value = true;
+	rows->column_count = list_length(attrs);
+	rows->attnums = palloc(sizeof(AttrNumber) * Max(rows->column_count, 1));
+	rows->columns = palloc0(sizeof(RfStreamColumn) * Max(rows->column_count, 1));
+	rows->natts = desc->natts;
+	rows->by_value = true;
 
 	foreach(lc, attrs)
 	{
@@ -282,14 +282,14 @@ set_up_columns(RfScanState *state, TupleDesc desc, List *attrs)
 
 		if (attno == SelfItemPointerAttributeNumber)
 		{
-			state->has_ctid = true;
-			state->attnums[i] = desc->natts + 1;
+			rows->has_ctid = true;
+			rows->attnums[i] = desc->natts + 1;
 		}
 		else if (attno == RF_ROW_TABLE)
 		{
 			type = OIDOID;
-			state->has_table = true;
-			state->attnums[i] = desc->natts + 2;
+			rows->has_table = true;
+			rows->attnums[i] = desc->natts + 2;
 		}
 		else
 		{
@@ -300,15 +300,15 @@ set_up_columns(RfScanState *state, TupleDesc desc, List *attrs)
 			att = TupleDescAttr(desc, attno - 1);
 			type = att->atttypid;
 			typmod = att->atttypmod;
-			state->attnums[i] = attno;
+			rows->attnums[i] = attno;
 			if (!att->attbyval)
-				state->by_value = false;
+				rows->by_value = false;
 		}
-		rf_column_wanted(type, typmod, state->fetch.trusted, &state->columns[i]);
+		rf_column_wanted(type, typmod, trusted, &rows->columns[i]);
 		i++;
 	}
-	state->values = palloc0(sizeof(Datum) * (desc->natts + 2));
-	state->isnull = palloc0(sizeof(bool) * (desc->natts + 2));
+	rows->values = palloc0(sizeof(Datum) * (desc->natts + 2));
+	rows->isnull = palloc0(sizeof(bool) * (desc->natts + 2));
 }
 
 /*
@@ -316,21 +316,22 @@ set_up_columns(RfScanState *state, TupleDesc desc, List *attrs)
  * on which their text depends.
  */
 static void
-set_up_params(RfScanState *state, ForeignScanState *node, ForeignScan *plan)
+set_up_params(RfScanParams *params, ForeignScanState *node, EState *estate)
 {
+	ForeignScan *plan = (ForeignScan *) node->ss.ps.plan;
 	List	   *types = rf_scan_plan(plan)->param_types;
 	ListCell   *lc;
 	int			i = 0;
 
 	/* initialized once, because it is expensive */
-	state->param_exprs = ExecInitExprList(plan->fdw_exprs, (PlanState *) node);
-	state->param_count = list_length(types);
-	if (state->param_count == 0)
+	params->exprs = ExecInitExprList(plan->fdw_exprs, (PlanState *) node);
+	params->count = list_length(types);
+	if (params->count == 0)
 		return;
-	state->param_out = palloc0(sizeof(FmgrInfo) * state->param_count);
-	state->param_types = palloc0(sizeof(char *) * state->param_count);
-	state->param_context = AllocSetContextCreate(state->context, "rdma_fdw parameters",
-												 ALLOCSET_SMALL_SIZES);
+	params->out = palloc0(sizeof(FmgrInfo) * params->count);
+	params->types = palloc0(sizeof(char *) * params->count);
+	params->context = AllocSetContextCreate(estate->es_query_cxt, "rdma_fdw parameters",
+											ALLOCSET_SMALL_SIZES);
 	foreach(lc, types)
 	{
 		Oid			type = lfirst_oid(lc);
@@ -338,15 +339,15 @@ set_up_params(RfScanState *state, ForeignScanState *node, ForeignScan *plan)
 		bool		is_varlena;
 
 		getTypeOutputInfo(type, &function, &is_varlena);
-		fmgr_info(function, &state->param_out[i]);
+		fmgr_info(function, &params->out[i]);
 
 		/*
 		 * "typmod given": without it char and bit would be printed as types of one character or
 		 * bit
 		 */
-		state->param_types[i] = format_type_extended(
-													 type, -1, FORMAT_TYPE_TYPEMOD_GIVEN | FORMAT_TYPE_FORCE_QUALIFY);
-		state->param_depends |= rf_text_depends(type);
+		params->types[i] = format_type_extended(
+												type, -1, FORMAT_TYPE_TYPEMOD_GIVEN | FORMAT_TYPE_FORCE_QUALIFY);
+		params->depends |= rf_text_depends(type);
 		i++;
 	}
 }
@@ -355,15 +356,15 @@ set_up_params(RfScanState *state, ForeignScanState *node, ForeignScan *plan)
 
 /* A row behind whose values are ctid and, maybe, tableoid */
 static TupleTableSlot *
-store_with_ctid(RfScanState *state, TupleTableSlot *slot, const Datum *values, const bool *isnull)
+store_with_ctid(RfScanRows *rows, TupleTableSlot *slot, const Datum *values, const bool *isnull)
 {
-	memcpy(slot->tts_values, values, sizeof(Datum) * state->natts);
-	memcpy(slot->tts_isnull, isnull, sizeof(bool) * state->natts);
+	memcpy(slot->tts_values, values, sizeof(Datum) * rows->natts);
+	memcpy(slot->tts_isnull, isnull, sizeof(bool) * rows->natts);
 	ExecStoreVirtualTuple(slot);
-	if (!isnull[state->natts])
-		slot->tts_tid = *(ItemPointer) DatumGetPointer(values[state->natts]);
-	if (state->has_table)
-		state->row_table = DatumGetObjectId(values[state->natts + 1]);
+	if (!isnull[rows->natts])
+		slot->tts_tid = *(ItemPointer) DatumGetPointer(values[rows->natts]);
+	if (rows->has_table)
+		rows->row_table = DatumGetObjectId(values[rows->natts + 1]);
 	return slot;
 }
 
@@ -372,13 +373,14 @@ static TupleTableSlot *
 iterate_with_ctid(ForeignScanState *node, RfScanState *state)
 {
 	TupleTableSlot *slot = node->ss.ss_ScanTupleSlot;
+	RfScanRows *rows = &state->rows;
 
-	while (state->need_batch || !rf_decoder_next(state->decoder, state->values, state->isnull))
+	while (rows->need_batch || !rf_decoder_next(rows->decoder, rows->values, rows->isnull))
 	{
 		if (!next_batch(node, state))
 			return slot;
 	}
-	return store_with_ctid(state, slot, state->values, state->isnull);
+	return store_with_ctid(rows, slot, rows->values, rows->isnull);
 }
 
 /* Rows of several nodes in their common order. Each stays in its node's slot until the next one. */
@@ -389,8 +391,9 @@ iterate_merge(ForeignScanState *node, RfScanState *state)
 
 	start_once(state);
 	row = rf_scan_merge_next(state);
-	if (row != NULL && state->has_ctid)
-		return store_with_ctid(state, node->ss.ss_ScanTupleSlot, row->tts_values, row->tts_isnull);
+	if (row != NULL && state->rows.has_ctid)
+		return store_with_ctid(&state->rows, node->ss.ss_ScanTupleSlot, row->tts_values,
+							   row->tts_isnull);
 	return row;
 }
 
@@ -399,14 +402,15 @@ static TupleTableSlot *
 iterate(ForeignScanState *node, RfScanState *state)
 {
 	TupleTableSlot *slot = node->ss.ss_ScanTupleSlot;
+	RfScanRows *rows = &state->rows;
 
 	ExecClearTuple(slot);
 	if (unlikely(state->merge != NULL))
 		return iterate_merge(node, state);
-	if (unlikely(state->has_ctid))
+	if (unlikely(rows->has_ctid))
 		return iterate_with_ctid(node, state);
-	while (unlikely(state->need_batch) ||
-		   unlikely(!rf_decoder_next(state->decoder, slot->tts_values, slot->tts_isnull)))
+	while (unlikely(rows->need_batch) ||
+		   unlikely(!rf_decoder_next(rows->decoder, slot->tts_values, slot->tts_isnull)))
 	{
 		if (!next_batch(node, state))
 			return slot;
@@ -430,8 +434,8 @@ with_system_columns(RfScanState *state, TupleTableSlot *slot, TupleTableSlot *ro
 	ExecMaterializeSlot(row);
 	header = ((HeapTupleTableSlot *) row)->tuple->t_data;
 	rf_clear_system_columns(header);
-	if (state->has_table)
-		rf_set_row_place(header, state->row_table, rf_scan_current_part(state));
+	if (state->rows.has_table)
+		rf_set_row_place(header, state->rows.row_table, rf_scan_current_part(state));
 	return row;
 }
 
@@ -444,18 +448,19 @@ rdmaIterateForeignScan(ForeignScanState *node)
 {
 	RfScanState *state = (RfScanState *) node->fdw_state;
 	TupleTableSlot *slot = node->ss.ss_ScanTupleSlot;
+	RfScanRows *rows = &state->rows;
 
 	/*
 	 * The slot still holds our previous row, unchanged: the next one uses the same arrays. Not if
 	 * the slot is empty, or if an upper node materialized it.
 	 */
 	if (likely((slot->tts_flags & (TTS_FLAG_EMPTY | TTS_FLAG_SHOULDFREE)) == 0 &&
-			   state->plain_slot && ((HeapTupleTableSlot *) slot)->tuple == NULL &&
-			   !state->need_batch) &&
-		likely(rf_decoder_next(state->decoder, slot->tts_values, slot->tts_isnull)))
+			   rows->plain_slot && ((HeapTupleTableSlot *) slot)->tuple == NULL &&
+			   !rows->need_batch) &&
+		likely(rf_decoder_next(rows->decoder, slot->tts_values, slot->tts_isnull)))
 		return slot;
 
-	if (unlikely(state->has_system_columns))
+	if (unlikely(rows->has_system_columns))
 		return with_system_columns(state, slot, iterate(node, state));
 	return iterate(node, state);
 }
@@ -505,13 +510,13 @@ first_of_any(RfScanState *state, const void **batch, uint32 *length)
 		PG_CATCH();
 		{
 			if (!part->fresh || part->stream == NULL ||
-				state->losses + 1 >= list_length(part->any) ||
+				state->retry.losses + 1 >= list_length(part->any) ||
 				!rf_session_forsake(part->user, part->uses))
 				PG_RE_THROW();
 			MemoryContextSwitchTo(context);
 			FlushErrorState();
 			part->user = NULL;
-			state->losses++;
+			state->retry.losses++;
 		}
 		PG_END_TRY();
 	}
@@ -520,36 +525,37 @@ first_of_any(RfScanState *state, const void **batch, uint32 *length)
 
 /*
  * Loads the next batch into the decoder. Returns false at the end, and also when an asynchronous
- * request has to wait for rows (state->starved).
+ * request has to wait for rows (async.starved).
  */
 static bool
 next_batch(ForeignScanState *node, RfScanState *state)
 {
 	RfScanPart *part = state->parts;
+	RfScanRows *rows = &state->rows;
 	const void *batch;
 	uint32		length;
 	RfStreamPoll got;
 
 	if (state->ended)
 		return false;
-	if (state->reader != NULL)
+	if (state->parallel.reader != NULL)
 	{
 		state->ended = !rf_scan_worker_batch(state, &batch, &length);
 		if (!state->ended)
-			rf_decoder_load(state->decoder, batch, length);
-		state->need_batch = state->ended;
+			rf_decoder_load(rows->decoder, batch, length);
+		rows->need_batch = state->ended;
 		return !state->ended;
 	}
 	start_once(state);
 	if (state->part_count > 1)
 	{
-		state->need_batch = !rf_scan_nodes_batch(state);
-		state->ended = state->need_batch;
-		return !state->need_batch;
+		rows->need_batch = !rf_scan_nodes_batch(state);
+		state->ended = rows->need_batch;
+		return !rows->need_batch;
 	}
 	if (part->stream == NULL)
 		elog(ERROR, "the remote stream of a foreign scan ended with its transaction");
-	if (state->request != NULL)
+	if (state->async.request != NULL)
 		got = rf_stream_try(part->stream, &batch, &length);
 	else if (part->any != NIL && part->fresh && state->current == NULL)
 		got = first_of_any(state, &batch, &length);
@@ -557,14 +563,14 @@ next_batch(ForeignScanState *node, RfScanState *state)
 		got = rf_stream_next(part->stream, &batch, &length) ? RF_STREAM_BATCH : RF_STREAM_END;
 	if (got != RF_STREAM_BATCH)
 	{
-		state->starved = got == RF_STREAM_NOTHING;
+		state->async.starved = got == RF_STREAM_NOTHING;
 		state->ended = got == RF_STREAM_END;
-		state->need_batch = true;
+		rows->need_batch = true;
 		return false;
 	}
-	rf_decoder_load(state->decoder, batch, length);
+	rf_decoder_load(rows->decoder, batch, length);
 	state->current = part;
-	state->need_batch = false;
+	rows->need_batch = false;
 	return true;
 }
 
@@ -615,9 +621,9 @@ rf_scan_set_keys(ForeignScanState *node, Datum keys, bool again)
 {
 	RfScanState *state = (RfScanState *) node->fdw_state;
 
-	state->keys = keys;
-	state->all_rows = false;
-	state->keep_rows = again;
+	state->keys.array = keys;
+	state->keys.all_rows = false;
+	state->keys.again = again;
 	state->keys_changed = true;
 }
 
@@ -667,9 +673,9 @@ rf_scan_ask_all(ForeignScanState *node, bool again)
 {
 	RfScanState *state = (RfScanState *) node->fdw_state;
 
-	state->keys_changed = !state->all_rows;
-	state->all_rows = true;
-	state->keep_rows = again;
+	state->keys_changed = !state->keys.all_rows;
+	state->keys.all_rows = true;
+	state->keys.again = again;
 }
 
 /*
@@ -684,8 +690,8 @@ rdmaReScanForeignScan(ForeignScanState *node)
 	if (state == NULL || !state->started)
 		return;
 
-	state->need_batch = true;
-	if (state->shared != NULL)
+	state->rows.need_batch = true;
+	if (state->parallel.shared != NULL)
 	{
 		/* the stream was restarted with the shared memory, or will be */
 		state->ended = false;
@@ -694,7 +700,7 @@ rdmaReScanForeignScan(ForeignScanState *node)
 	state->current = NULL;
 	if (state->merge)
 		rf_scan_merge_reset(state);
-	if ((node->ss.ps.chgParam != NULL && state->param_exprs != NIL) || state->keys_changed)
+	if ((node->ss.ps.chgParam != NULL && state->params.exprs != NIL) || state->keys_changed)
 	{
 		rf_scan_close(state);
 		state->repeated = false;
@@ -722,6 +728,6 @@ rdmaEndForeignScan(ForeignScanState *node)
 		rf_decoder_destroy(state->parts[i].decoder);
 	if (state->merge)
 		rf_scan_merge_end(state);
-	rf_decoder_destroy(state->decoder);
+	rf_decoder_destroy(state->rows.decoder);
 	node->fdw_state = NULL;
 }

@@ -62,8 +62,8 @@ rf_scan_nodes_begin(RfScanState *state, ForeignScan *plan, TupleDesc desc)
 	state->part_count = list_length(nodes->places);
 	state->parts = palloc0(sizeof(RfScanPart) * state->part_count);
 	state->exchanges = nodes->exchanges;
-	state->prune = nodes->prune;
-	state->prune_keys = nodes->keys;
+	state->pruning.places = nodes->prune;
+	state->pruning.keys = nodes->keys;
 	foreach(lc, nodes->places)
 	{
 		RfScanPart *part = &state->parts[foreach_current_index(lc)];
@@ -123,7 +123,7 @@ begin_again(RfScanState *state)
 		sessions[i] = rf_scan_part_session(&state->parts[i]);
 	rf_statement_restart(sessions, state->part_count, state->statement);
 	pfree(sessions);
-	rf_exchange_take_turn(state->attempts++);
+	rf_exchange_take_turn(state->retry.attempts++);
 	rf_scan_start(state);
 	rf_scan_nodes_send(state);
 }
@@ -286,7 +286,7 @@ await_all(RfScanState *state)
 	for (int i = 0; i < state->part_count; i++)
 		state->parts[i].put_aside = false;
 	rf_stream_set_used(state->parts->stream);
-	state->may_retry = false;
+	state->retry.possible = false;
 	rf_exchange_end_turn();
 }
 
@@ -399,7 +399,7 @@ rf_scan_nodes_send(RfScanState *state)
 
 		if (part->first != NULL)
 			(void) look_for_first(part, true);
-		part->put_aside &= state->may_retry;
+		part->put_aside &= state->retry.possible;
 	}
 }
 
@@ -424,7 +424,7 @@ rf_scan_nodes_batch(RfScanState *state)
 {
 	int			first = 0;
 
-	if (state->may_retry)
+	if (state->retry.possible)
 		await_all(state);
 	/* from here on the rows of the previous batch are not read */
 	if (state->current != NULL)
@@ -449,7 +449,7 @@ rf_scan_nodes_batch(RfScanState *state)
 			switch (try_part(part, &batch, &length))
 			{
 				case RF_STREAM_BATCH:
-					rf_decoder_load(state->decoder, batch, length);
+					rf_decoder_load(state->rows.decoder, batch, length);
 					state->current = part;
 					return true;
 				case RF_STREAM_END:
@@ -538,7 +538,7 @@ rf_scan_merge_next(RfScanState *state)
 
 	if (!merge->begun)
 	{
-		if (state->may_retry)
+		if (state->retry.possible)
 			await_all(state);
 		for (int i = 0; i < state->part_count; i++)
 		{

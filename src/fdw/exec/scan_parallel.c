@@ -30,14 +30,14 @@ static void
 start(RfScanState *state)
 {
 	rf_scan_close(state);
-	state->need_batch = true;
+	state->rows.need_batch = true;
 	state->current = NULL;
 	rf_scan_start(state);
 	for (int i = 0; i < state->part_count; i++)
 	{
-		state->shared[i].shared = false;
+		state->parallel.shared[i].shared = false;
 		if (state->parts[i].stream != NULL)
-			rf_stream_share(state->parts[i].stream, &state->shared[i]);
+			rf_stream_share(state->parts[i].stream, &state->parallel.shared[i]);
 	}
 }
 
@@ -47,8 +47,8 @@ rdmaInitializeDSMForeignScan(ForeignScanState *node, ParallelContext *pcxt, void
 	RfScanState *state = (RfScanState *) node->fdw_state;
 
 	/* without workers the leader reads as in a serial plan */
-	state->shared = pcxt->nworkers > 0 ? coordinate : NULL;
-	if (state->shared != NULL)
+	state->parallel.shared = pcxt->nworkers > 0 ? coordinate : NULL;
+	if (state->parallel.shared != NULL)
 		start(state);
 }
 
@@ -57,7 +57,7 @@ rdmaReInitializeDSMForeignScan(ForeignScanState *node, ParallelContext *pcxt, vo
 {
 	RfScanState *state = (RfScanState *) node->fdw_state;
 
-	if (state->shared != NULL)
+	if (state->parallel.shared != NULL)
 		start(state);
 }
 
@@ -67,14 +67,14 @@ rdmaInitializeWorkerForeignScan(ForeignScanState *node, shm_toc * toc, void *coo
 	RfScanState *state = (RfScanState *) node->fdw_state;
 	MemoryContext save = MemoryContextSwitchTo(state->context);
 
-	state->reader = rf_stream_join(coordinate, state->part_count, state->relation);
+	state->parallel.reader = rf_stream_join(coordinate, state->part_count, state->relation);
 	MemoryContextSwitchTo(save);
 }
 
 bool
 rf_scan_worker_batch(RfScanState *state, const void **batch, uint32 *length)
 {
-	return rf_stream_reader_next(state->reader, batch, length);
+	return rf_stream_reader_next(state->parallel.reader, batch, length);
 }
 
 /*
@@ -86,12 +86,12 @@ rdmaShutdownForeignScan(ForeignScanState *node)
 	RfScanState *state = (RfScanState *) node->fdw_state;
 
 	/* also called for direct UPDATE and DELETE, which have another state */
-	if (!node->ss.ps.plan->parallel_aware || state == NULL || state->shared == NULL)
+	if (!node->ss.ps.plan->parallel_aware || state == NULL || state->parallel.shared == NULL)
 		return;
 	for (int i = 0; i < state->part_count; i++)
 	{
 		if (state->parts[i].stream != NULL)
 			rf_stream_share_end(state->parts[i].stream);
 	}
-	state->shared = NULL;
+	state->parallel.shared = NULL;
 }

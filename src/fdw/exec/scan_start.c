@@ -200,8 +200,8 @@ rf_scan_start(RfScanState *state)
 
 	rf_scan_starts++;
 	state->keys_changed = false;
-	if (state->param_context != NULL)
-		MemoryContextReset(state->param_context);
+	if (state->params.context != NULL)
+		MemoryContextReset(state->params.context);
 	use_inputs(state);
 	if (!state->local.by_part)
 		params = evaluate_params(state, state->local.values);
@@ -223,7 +223,7 @@ rf_scan_start(RfScanState *state)
 	}
 	if (state->part_count > 1)
 		rf_stream_tie(streams, running,
-					  state->may_retry && GetCurrentTimestamp() < state->retry_until);
+					  state->retry.possible && GetCurrentTimestamp() < state->retry.until);
 	pfree(streams);
 	pfree(neighbours);
 	state->started = true;
@@ -255,14 +255,14 @@ start_part(RfScanPart *part, int neighbours)
 
 	part->fresh = rf_session_is_fresh(session);
 	memset(&spec, 0, sizeof(spec));
-	spec.sql = state->all_rows ? state->all_sql :
+	spec.sql = state->keys.all_rows ? state->keys.all_sql :
 		state->local.inputs != NULL ? flow_sql(part) : part->sql;
 	spec.source = state->relation;
 	spec.param_count = sent_params(state);
-	spec.param_types = state->param_types;
+	spec.param_types = state->params.types;
 	spec.param_values = part->param_values;
-	spec.column_count = part->sends_only ? 0 : state->column_count;
-	spec.columns = state->columns;
+	spec.column_count = part->sends_only ? 0 : state->rows.column_count;
+	spec.columns = state->rows.columns;
 	spec.receive_buffers = part->sends_only ? 1 : state->fetch.receive_buffers;
 	spec.receive_buffer_size = part->sends_only ? RF_MIN_SLOT_SIZE :
 		state->fetch.receive_buffer_size;
@@ -271,13 +271,13 @@ start_part(RfScanPart *part, int neighbours)
 	spec.nodes_there = neighbours;
 	spec.statement = state->statement;
 	spec.estimated_rows = part->sends_only ? 0 : state->expected_rows / state->reader_count;
-	spec.shared = state->shared != NULL;
+	spec.shared = state->parallel.shared != NULL;
 	spec.in_place = !spec.shared && rows_may_stay_in_place(state);
-	if (state->by_value)
+	if (state->rows.by_value)
 		spec.moved = batch_moved;
 	spec.owner = part;
 	/* rows are stored while rows of this node are sent, which are there again */
-	spec.keep = !spec.shared && (state->repeated || state->keep_rows) &&
+	spec.keep = !spec.shared && (state->repeated || state->keys.again) &&
 		state->local.inputs == NULL;
 
 	rf_stream_start(session, &spec, &part->stream);
@@ -330,7 +330,7 @@ rows_may_stay_in_place(RfScanState *state)
 	ListCell   *lc;
 	dlist_iter	iter;
 
-	if (state->by_value)
+	if (state->rows.by_value)
 		return true;
 	/* a merge may have to spool rows that it did not read yet */
 	if (state->merge != NULL && state->exchanges != NIL)
@@ -377,7 +377,7 @@ batch_moved(void *owner, const void *batch, uint32 length)
 		part->first = NULL;
 		part->need_batch = true;
 		if (state->current == part)
-			state->need_batch = true;
+			state->rows.need_batch = true;
 		return;
 	}
 	if (part->first != NULL)
@@ -385,13 +385,13 @@ batch_moved(void *owner, const void *batch, uint32 length)
 		part->first = batch;
 		return;
 	}
-	if ((state->merge ? part->need_batch : state->need_batch || state->current != part) ||
+	if ((state->merge ? part->need_batch : state->rows.need_batch || state->current != part) ||
 		left == 0)
 		return;
 	memcpy(&header, batch, sizeof(header));
 	rf_decoder_load(part->decoder, batch, length);
 	for (uint32 i = left; i < header.row_count; i++)
-		(void) rf_decoder_next(part->decoder, state->values, state->isnull);
+		(void) rf_decoder_next(part->decoder, state->rows.values, state->rows.isnull);
 }
 
 void
@@ -418,21 +418,22 @@ rf_scan_close(RfScanState *state)
 static void
 prune(RfScanState *state)
 {
+	RfScanPruning *pruning = &state->pruning;
 	int			only;
 
-	if (state->single == NULL)
+	if (pruning->single == NULL)
 	{
 		MemoryContext caller = MemoryContextSwitchTo(state->context);
 		List	   *values = NIL;
 		ListCell   *lc;
 
-		foreach(lc, state->prune)
-			values = lappend(values, list_nth(state->param_exprs, lfirst_int(lc)));
-		state->single = rf_single_node_create(values, state->prune_keys,
-											  ((ForeignScan *) state->scan->ss.ps.plan)->fs_server);
+		foreach(lc, pruning->places)
+			values = lappend(values, list_nth(state->params.exprs, lfirst_int(lc)));
+		pruning->single = rf_single_node_create(values, pruning->keys,
+												((ForeignScan *) state->scan->ss.ps.plan)->fs_server);
 		MemoryContextSwitchTo(caller);
 	}
-	only = rf_single_node(state->single, state->scan->ss.ps.ps_ExprContext, state->part_count);
+	only = rf_single_node(pruning->single, state->scan->ss.ps.ps_ExprContext, state->part_count);
 	for (int i = 0; i < state->part_count; i++)
 		state->parts[i].ended = i != only;
 }
@@ -674,11 +675,12 @@ prepare_nodes(RfScanState *state)
 {
 	RfSession **sessions = palloc(sizeof(RfSession *) * state->part_count);
 	RfExchangeSpec *specs = palloc0(sizeof(RfExchangeSpec) * Max(list_length(state->exchanges), 1));
+	RfScanRetry *retry = &state->retry;
 	List	   *all = NIL;
 	int			count = 0;
 	ListCell   *lc;
 
-	if (state->prune != NIL)
+	if (state->pruning.places != NIL)
 		prune(state);
 	for (int i = 0; state->local.by_part && i < state->part_count; i++)
 		state->parts[i].ended = state->parts[i].local_values == NULL;
@@ -704,14 +706,14 @@ prepare_nodes(RfScanState *state)
 		spec->buffers = state->fetch.receive_buffers;
 		spec->buffer_size = state->fetch.receive_buffer_size;
 	}
-	if (state->retry_until == 0)
-		state->retry_until = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), rf_exchange_wait);
-	state->may_retry = state->exchanges != NIL;
+	if (retry->until == 0)
+		retry->until = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), rf_exchange_wait);
+	retry->possible = state->exchanges != NIL;
 	for (int i = 0; i < count; i++)
-		state->may_retry = state->may_retry && rf_session_is_fresh(sessions[i]);
+		retry->possible = retry->possible && rf_session_is_fresh(sessions[i]);
 	if (state->exchanges != NIL)
 		form_exchanges(state, sessions, count, specs);
-	if (state->exchanges != NIL && (!state->may_retry || state->part_count == 1))
+	if (state->exchanges != NIL && (!retry->possible || state->part_count == 1))
 		rf_exchange_end_turn();
 	pfree(sessions);
 	pfree(specs);
@@ -723,7 +725,7 @@ prepare_nodes(RfScanState *state)
 static int
 sent_params(RfScanState *state)
 {
-	return state->param_count - (state->all_rows ? 1 : 0);
+	return state->params.count - (state->keys.all_rows ? 1 : 0);
 }
 
 /* Their text, in the context for it. */
@@ -731,6 +733,7 @@ static const char **
 evaluate_params(RfScanState *state, const Datum *local_values)
 {
 	ExprContext *econtext = state->scan->ss.ps.ps_ExprContext;
+	const RfScanParams *params = &state->params;
 	MemoryContext save;
 	const char **result;
 	Datum	   *values;
@@ -742,21 +745,21 @@ evaluate_params(RfScanState *state, const Datum *local_values)
 	if (count == 0)
 		return NULL;
 
-	save = MemoryContextSwitchTo(state->param_context);
+	save = MemoryContextSwitchTo(params->context);
 	result = palloc(sizeof(char *) * count);
 	values = palloc(sizeof(Datum) * count);
 	isnull = palloc(sizeof(bool) * count);
 	for (int i = 0; i < count; i++)
-		values[i] = ExecEvalExpr((ExprState *) list_nth(state->param_exprs, i), econtext,
+		values[i] = ExecEvalExpr((ExprState *) list_nth(params->exprs, i), econtext,
 								 &isnull[i]);
 
 	/*
 	 * Text that has the same meaning on the other side, independent of this session's settings.
 	 * The values are computed before, since they may come from functions that read settings.
 	 */
-	if (count == state->param_count && state->all_sql != NULL)
+	if (count == params->count && state->keys.all_sql != NULL)
 	{
-		values[count - 1] = state->keys;
+		values[count - 1] = state->keys.array;
 		isnull[count - 1] = false;
 	}
 	foreach(lc, local_values != NULL ?
@@ -768,9 +771,9 @@ evaluate_params(RfScanState *state, const Datum *local_values)
 		values[place] = local_values[foreach_current_index(lc)];
 		isnull[place] = false;
 	}
-	nest_level = rf_neutral_settings(state->param_depends);
+	nest_level = rf_neutral_settings(params->depends);
 	for (int i = 0; i < count; i++)
-		result[i] = isnull[i] ? NULL : OutputFunctionCall(&state->param_out[i], values[i]);
+		result[i] = isnull[i] ? NULL : OutputFunctionCall(&params->out[i], values[i]);
 	AtEOXact_GUC(true, nest_level);
 	MemoryContextSwitchTo(save);
 	return result;

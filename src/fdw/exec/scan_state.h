@@ -108,6 +108,91 @@ typedef struct RfScanMerge
 	bool		ended;
 } RfScanMerge;
 
+/* How decoded columns become rows of the scan's slot (scan_exec.c) */
+typedef struct RfScanRows
+{
+	int			column_count;
+	AttrNumber *attnums;		/* attribute for each remote column; ctid comes after the last */
+	RfStreamColumn *columns;
+	int			natts;
+	bool		has_ctid;
+	bool		has_table;		/* and the remote tableoid behind it: rows are locked one by one */
+	bool		has_system_columns; /* system columns other than ctid and tableoid are used */
+	bool		plain_slot;		/* rows go to a heap tuple slot, directly */
+	bool		by_value;		/* every column is passed by value: rows do not point into batches */
+	bool		need_batch;		/* the decoder's rows, if any, precede a rescan */
+	Oid			row_table;		/* of the last row */
+	RfDecoder  *decoder;
+	Datum	   *values;			/* natts (+ 2 for ctid and tableoid) long: rows that are not stored
+								 * directly */
+	bool	   *isnull;
+} RfScanRows;
+
+/* The remote parameters (scan_start.c) */
+typedef struct RfScanParams
+{
+	int			count;			/* with the keys, which are the last */
+	List	   *exprs;			/* ExprStates: of the remote parameters, then of further fdw_exprs */
+	FmgrInfo   *out;
+	const char **types;
+	int			depends;		/* RF_TEXT_*, of any parameter's text */
+	MemoryContext context;		/* of their text, emptied at each start; NULL without parameters */
+} RfScanParams;
+
+/* Below a lookup by keys (batched_lookup.c), which sets all but the first */
+typedef struct RfScanKeys
+{
+	const char *all_sql;		/* the statement for all rows; NULL: there is no such lookup */
+	Datum		array;
+	bool		all_rows;		/* it wants all rows instead */
+	bool		again;			/* and that more than once: they are kept here */
+} RfScanKeys;
+
+/* The only one of several nodes that has the rows (scan_start.c) */
+typedef struct RfScanPruning
+{
+	List	   *places;			/* IntList: in the parameters' exprs, of the distribution key; NIL:
+								 * all parts run */
+	List	   *keys;			/* as RfNodesPlan.keys */
+	struct RfSingleNode *single;	/* made by the first pruning */
+} RfScanPruning;
+
+/*
+ * A statement begins again: where a node had no buffers for its exchanges (scan_nodes.c), or where
+ * the node of a part with `any` was lost before its first batch (scan_exec.c)
+ */
+typedef struct RfScanRetry
+{
+	bool		possible;		/* with exchanges: the remote transactions began with this start,
+								 * and no row was used yet */
+	TimestampTz until;			/* 0: not started yet */
+	int			attempts;
+	int			losses;			/* lost sessions */
+} RfScanRetry;
+
+/* Scans of one plan that run at the same time (scan_async.c) */
+typedef struct RfScanAsync
+{
+	AsyncRequest *request;		/* of an Append that asks asynchronously; NULL: the scan waits */
+	bool		starved;		/* with a request: no row was available */
+	uint64		requests;		/* number of requests */
+	struct RfScanState *seen;	/* queued: the scan in front, when it had no request, */
+	uint64		seen_requests;	/* and its `requests` then */
+	PlanState  *append;			/* the Append or MergeAppend above it, for the early start */
+} RfScanAsync;
+
+/* Below a Gather (scan_parallel.c) */
+typedef struct RfScanParallel
+{
+	RfStreamAddress *shared;	/* of each part, in the query's dynamic shared memory; the leader
+								 * writes it while no worker of the node runs; NULL without workers */
+	RfStreamReader *reader;		/* in a worker: reads its share of the streams; NULL: elsewhere */
+} RfScanParallel;
+
+/*
+ * One foreign scan, from Begin to End, in the query's memory; all of it belongs to the backend or
+ * worker that runs the plan node. Several jobs, each with its files.
+ */
 typedef struct RfScanState
 {
 	dlist_node	node;			/* in the list of open scans of this backend */
@@ -126,59 +211,21 @@ typedef struct RfScanState
 								 * in a merge */
 	RfScanMerge *merge;			/* NULL: rows come in any order */
 	List	   *exchanges;		/* RfPlannedExchanges */
-	List	   *prune;			/* IntList: places in param_exprs of the distribution key; NIL: all
-								 * parts run */
-	List	   *prune_keys;		/* as RfNodesPlan.keys */
-	struct RfSingleNode *single;	/* made by the first pruning */
-	bool		may_retry;		/* with exchanges: the remote transactions began with this start */
-	TimestampTz retry_until;	/* 0: no retry yet */
-	int			attempts;
-	int			losses;			/* sessions of parts with `any` that were lost before their first
-								 * batch */
+	RfScanPruning pruning;
+	RfScanRetry retry;
 
-	int			column_count;
-	AttrNumber *attnums;		/* attribute for each remote column; ctid comes after the last */
-	RfStreamColumn *columns;
-	int			natts;
-	bool		has_ctid;
-	bool		has_table;		/* and the remote tableoid behind it: rows are locked one by one */
-	Oid			row_table;		/* of the last row */
-	bool		has_system_columns; /* system columns other than ctid and tableoid are used */
-	bool		plain_slot;		/* rows go to a heap tuple slot, directly */
-	bool		by_value;		/* every column is passed by value: rows do not point into batches */
-	Datum	   *values;			/* natts (+ 2 for ctid and tableoid) long: rows that are not stored
-								 * directly */
-	bool	   *isnull;
-	RfDecoder  *decoder;
-
-	int			param_count;	/* with the keys, which are the last */
-	const char *all_sql;		/* below a lookup by keys: the statement for all rows; else NULL */
-	Datum		keys;			/* the array that the lookup has set */
-	bool		all_rows;		/* it wants all rows instead */
-	bool		keep_rows;		/* and that more than once */
-	bool		keys_changed;	/* since the last start; or the following have */
+	RfScanRows	rows;
+	RfScanParams params;
+	RfScanKeys	keys;
 	RfScanLocal local;
-	List	   *param_exprs;	/* ExprStates: of the remote parameters, then of further fdw_exprs */
-	FmgrInfo   *param_out;
-	const char **param_types;
-	int			param_depends;	/* RF_TEXT_*, of any parameter's text */
-	MemoryContext param_context;
+	bool		keys_changed;	/* or local rows, since the last start */
 
 	uint64		statement;		/* rf_statement_begin; 0: it has not begun */
 	bool		started;
 	bool		ended;
-	bool		need_batch;		/* the decoder's rows, if any, precede a rescan */
-	AsyncRequest *request;		/* of an Append that asks asynchronously; NULL: the scan waits */
-	bool		starved;		/* with a request: no row was available */
-	uint64		requests;		/* number of requests */
-	struct RfScanState *seen;	/* queued: the scan in front, when it had no request, */
-	uint64		seen_requests;	/* and its `requests` then */
-	PlanState  *append;			/* the Append or MergeAppend above it, for the early start */
-	RfStreamAddress *shared;	/* parallel: of each part, in the query's dynamic shared memory;
-								 * the leader writes it while no worker of the node runs; NULL
-								 * without workers */
-	RfStreamReader *reader;		/* in a worker: reads its share of the streams; NULL: elsewhere */
 	bool		repeated;		/* rescanned with the same parameters: keep the rows */
+	RfScanAsync async;
+	RfScanParallel parallel;
 
 	MemoryContextCallback gone; /* the query's memory goes */
 } RfScanState;

@@ -78,7 +78,7 @@ typedef struct Known
 	int			row_count;
 	int			row_space;
 	bool		complete;		/* these are all of its rows */
-	bool		expected;		/* it is in `expected` of its lookup */
+	bool		expected;		/* it is in the list of expected values */
 	bool		of_row;			/* a row's column, to find the key */
 	uint64		pass;			/* of the lookup, that reads its rows */
 } Known;
@@ -135,6 +135,69 @@ typedef struct Keys
 	double		spent;			/* in rows */
 } Keys;
 
+/* The parameters, whose values rows are looked up for */
+typedef struct LookupParams
+{
+	List	   *exprs;			/* ExprStates; further parameters of the scan may follow them */
+	int			count;
+	ValueType  *types;
+	Datum	   *values;			/* that they have now */
+	bool	   *isnull;
+} LookupParams;
+
+typedef struct KnownList
+{
+	Known	  **values;
+	int			count;
+	int			space;
+} KnownList;
+
+/* Values of which rows are known or expected. The contexts are emptied as a whole. */
+typedef struct KnownValues
+{
+	MemoryContext context;		/* of the values, and of all that follow */
+	MemoryContext rows;			/* of their rows */
+	known_hash *table;
+	KnownList	expected;
+	KnownList	order;			/* all values that the Lookahead has told, in its order, in which
+								 * the plan above asks for them */
+	int			next;			/* in it */
+} KnownValues;
+
+/* How many values are looked up at once, by what the last statements took */
+typedef struct LookupPace
+{
+	int			most;			/* as more have found too many rows */
+	int			sent_values;	/* in the last statement, */
+	instr_time	sent_at;
+	double		value_ms;		/* and the time that each took; 0: not known */
+	double		value_ms_before;	/* the same with the last other number of values */
+} LookupPace;
+
+/* Rows on their way to the plan above */
+typedef struct LookupRows
+{
+	Known	   *current;		/* whose rows are handed on; NULL: ask for the parameters' values */
+	int			next;			/* of them */
+	bool		direct;			/* they come from the scan */
+	TupleTableSlot *row;		/* columns and keys, to copy */
+	TupleTableSlot *kept_row;
+	int			column_count;	/* of a row */
+	int			sort_count;		/* keys behind the columns */
+	SortSupport sort;
+} LookupRows;
+
+/* For EXPLAIN and for later estimates */
+typedef struct LookupCounters
+{
+	uint64		statements;
+	uint64		values;			/* in them */
+	uint64		rows;			/* found for them, as far as all were read */
+	uint64		read_values;	/* whose rows were all read */
+	uint64		lookups;
+	bool		read_all;
+} LookupCounters;
+
 struct RfLookup
 {
 	CustomScanState css;		/* must be first */
@@ -142,52 +205,16 @@ struct RfLookup
 	MemoryContextCallback gone;
 	int			number;
 	ForeignScanState *scan;
-	Datum	   *values_now;		/* of the parameters */
-	bool	   *isnull_now;
-	List	   *params;			/* ExprStates; further parameters of the scan may follow them */
-	int			param_count;
+	LookupParams params;
 	Keys	   *keys;			/* NULL: each row comes with the place of its values */
 	RfSingleNode *single;		/* which node has the rows for their values; NULL: any may */
 	int			part_count;		/* of the scan */
-	ValueType  *types;			/* of the parameters */
-	int			column_count;	/* of a row */
-	int			sort_count;		/* keys behind the columns */
-	SortSupport sort;
-
-	MemoryContext kept;			/* values */
-	MemoryContext rows_kept;	/* their rows */
-	known_hash *known;			/* in it, as all that follow */
-	Known	  **expected;
-	int			expected_count;
-	int			expected_space;
-	Known	  **order;			/* all values that the Lookahead has told, in its order, in which
-								 * the plan above asks for them */
-	int			order_count;
-	int			order_space;
-	int			order_next;
-	Known	   *current;		/* whose rows are handed on; NULL: ask for the parameters' values */
-	int			next;			/* of them */
-	bool		direct;			/* the rows come from the scan */
-	int			most;			/* values at once, as more have found too many rows */
-
+	KnownValues known;
+	LookupPace	pace;
+	LookupRows	rows;
 	MemoryContext sent;			/* the arrays of the last statement */
-	TupleTableSlot *row;		/* columns and keys, to copy */
-	TupleTableSlot *kept_row;
-
-	int			sent_values;	/* in the last statement, */
-	instr_time	sent_at;
-	double		value_ms;		/* and the time that each took; 0: not known */
-	double		value_ms_before;	/* the same with the last other number of values */
-
 	uint64		pass;			/* of the scan */
-
-	/* for EXPLAIN and for later estimates */
-	uint64		statements;
-	uint64		values;			/* in them */
-	uint64		rows;			/* found for them, as far as all were read */
-	uint64		read_values;	/* whose rows were all read */
-	uint64		lookups;
-	bool		read_all;
+	LookupCounters counters;
 };
 
 /* The lookups of all plans that are set up in this backend. */
@@ -205,9 +232,9 @@ hash_known(const RfLookup *lookup, const Known *known)
 		return known->isnull[0] ? 0 :
 			DatumGetUInt32(FunctionCall1Coll(known->of_row ? &keys->hash_column : &keys->hash_key,
 											 keys->collation, known->values[0]));
-	for (int i = 0; i < lookup->param_count; i++)
+	for (int i = 0; i < lookup->params.count; i++)
 	{
-		const ValueType *type = &lookup->types[i];
+		const ValueType *type = &lookup->params.types[i];
 
 		hash = hash_combine(hash, known->isnull[i] ? 0 :
 							datum_image_hash(known->values[i], type->by_value, type->length));
@@ -226,9 +253,9 @@ same_known(const RfLookup *lookup, const Known *one, const Known *other)
 	if (keys != NULL)
 		return DatumGetBool(FunctionCall2Coll(other->of_row ? &keys->equal : &keys->same_key,
 											  keys->collation, other->values[0], one->values[0]));
-	for (int i = 0; i < lookup->param_count; i++)
+	for (int i = 0; i < lookup->params.count; i++)
 	{
-		const ValueType *type = &lookup->types[i];
+		const ValueType *type = &lookup->params.types[i];
 
 		if (one->isnull[i] != other->isnull[i] ||
 			(!one->isnull[i] &&
@@ -248,14 +275,15 @@ equals_nothing(const RfLookup *lookup, const Known *known)
 static void
 forget_all(RfLookup *lookup)
 {
-	MemoryContextReset(lookup->kept);
-	MemoryContextReset(lookup->rows_kept);
-	lookup->known = known_create(lookup->kept, 64, lookup);
-	lookup->expected = NULL;
-	lookup->expected_count = lookup->expected_space = 0;
-	lookup->order = NULL;
-	lookup->order_count = lookup->order_space = lookup->order_next = 0;
-	lookup->current = NULL;
+	KnownValues *known = &lookup->known;
+
+	MemoryContextReset(known->context);
+	MemoryContextReset(known->rows);
+	known->table = known_create(known->context, 64, lookup);
+	memset(&known->expected, 0, sizeof(known->expected));
+	memset(&known->order, 0, sizeof(known->order));
+	known->next = 0;
+	lookup->rows.current = NULL;
 }
 
 /* Frees the rows of all values but keeps the list of expected values. */
@@ -265,9 +293,9 @@ forget_rows(RfLookup *lookup)
 	known_iterator each;
 	KnownEntry *entry;
 
-	MemoryContextReset(lookup->rows_kept);
-	known_start_iterate(lookup->known, &each);
-	while ((entry = known_iterate(lookup->known, &each)) != NULL)
+	MemoryContextReset(lookup->known.rows);
+	known_start_iterate(lookup->known.table, &each);
+	while ((entry = known_iterate(lookup->known.table, &each)) != NULL)
 	{
 		entry->known->rows = NULL;
 		entry->known->row_count = entry->known->row_space = 0;
@@ -284,30 +312,32 @@ share_kept(MemoryContext context)
 
 /* Returns true if the parameters have these values, byte for byte. */
 static bool
-are_current(const RfLookup *lookup, const Known *known)
+are_current(const LookupParams *params, const Known *known)
 {
-	for (int i = 0; i < lookup->param_count; i++)
+	for (int i = 0; i < params->count; i++)
 	{
-		const ValueType *type = &lookup->types[i];
+		const ValueType *type = &params->types[i];
 
-		if (known->isnull[i] != lookup->isnull_now[i] ||
-			(!known->isnull[i] && known->values[i] != lookup->values_now[i] &&
+		if (known->isnull[i] != params->isnull[i] ||
+			(!known->isnull[i] && known->values[i] != params->values[i] &&
 			 (type->by_value ||
-			  !datum_image_eq(known->values[i], lookup->values_now[i], false, type->length))))
+			  !datum_image_eq(known->values[i], params->values[i], false, type->length))))
 			return false;
 	}
 	return true;
 }
 
-/* A place more in an array of values. */
-static Known **
-with_space(RfLookup *lookup, Known **values, int count, int *space)
+static void
+append_known(KnownValues *values, KnownList *list, Known *known)
 {
-	if (count < *space)
-		return values;
-	*space = Max(count * 2, 64);
-	return values == NULL ? MemoryContextAlloc(lookup->kept, sizeof(Known *) * *space) :
-		repalloc_huge(values, sizeof(Known *) * *space);
+	if (list->count == list->space)
+	{
+		list->space = Max(list->count * 2, 64);
+		list->values = list->values == NULL ?
+			MemoryContextAlloc(values->context, sizeof(Known *) * list->space) :
+			repalloc_huge(list->values, sizeof(Known *) * list->space);
+	}
+	list->values[list->count++] = known;
 }
 
 /*
@@ -318,6 +348,8 @@ static Known *
 current_values(RfLookup *lookup, bool wanted)
 {
 	ExprContext *econtext = lookup->css.ss.ps.ps_ExprContext;
+	const LookupParams *params = &lookup->params;
+	const KnownList *order = &lookup->known.order;
 	MemoryContext caller;
 	KnownEntry *entry;
 	Known		values = {0};
@@ -326,27 +358,27 @@ current_values(RfLookup *lookup, bool wanted)
 
 	ResetExprContext(econtext);
 	caller = MemoryContextSwitchTo(econtext->ecxt_per_tuple_memory);
-	values.values = lookup->values_now;
-	values.isnull = lookup->isnull_now;
-	for (int i = 0; i < lookup->param_count; i++)
-		values.values[i] = ExecEvalExpr((ExprState *) list_nth(lookup->params, i), econtext,
+	values.values = params->values;
+	values.isnull = params->isnull;
+	for (int i = 0; i < params->count; i++)
+		values.values[i] = ExecEvalExpr((ExprState *) list_nth(params->exprs, i), econtext,
 										&values.isnull[i]);
-	if (wanted && lookup->order_next < lookup->order_count &&
-		are_current(lookup, lookup->order[lookup->order_next]))
+	if (wanted && lookup->known.next < order->count &&
+		are_current(params, order->values[lookup->known.next]))
 	{
 		MemoryContextSwitchTo(caller);
-		return lookup->order[lookup->order_next++];
+		return order->values[lookup->known.next++];
 	}
-	entry = known_insert(lookup->known, &values, &found);
+	entry = known_insert(lookup->known.table, &values, &found);
 	if (!found)
 	{
-		MemoryContextSwitchTo(lookup->kept);
-		added = palloc0(sizeof(Known) + (sizeof(Datum) + sizeof(bool)) * lookup->param_count);
+		MemoryContextSwitchTo(lookup->known.context);
+		added = palloc0(sizeof(Known) + (sizeof(Datum) + sizeof(bool)) * params->count);
 		added->values = (Datum *) (added + 1);
-		added->isnull = (bool *) (added->values + lookup->param_count);
-		for (int i = 0; i < lookup->param_count; i++)
+		added->isnull = (bool *) (added->values + params->count);
+		for (int i = 0; i < params->count; i++)
 		{
-			const ValueType *type = &lookup->types[i];
+			const ValueType *type = &params->types[i];
 
 			added->isnull[i] = values.isnull[i];
 			added->values[i] = values.isnull[i] ? (Datum) 0 :
@@ -363,22 +395,20 @@ current_values(RfLookup *lookup, bool wanted)
 }
 
 static void
-add_expected(RfLookup *lookup, Known *known)
+add_expected(KnownValues *values, Known *known)
 {
 	if (known->complete || known->expected)
 		return;
-	lookup->expected = with_space(lookup, lookup->expected, lookup->expected_count,
-								  &lookup->expected_space);
 	known->expected = true;
-	lookup->expected[lookup->expected_count++] = known;
+	append_known(values, &values->expected, known);
 }
 
 static void
-expect_nothing(RfLookup *lookup)
+expect_nothing(KnownList *expected)
 {
-	for (int i = 0; i < lookup->expected_count; i++)
-		lookup->expected[i]->expected = false;
-	lookup->expected_count = 0;
+	for (int i = 0; i < expected->count; i++)
+		expected->values[i]->expected = false;
+	expected->count = 0;
 }
 
 RfLookup *
@@ -430,7 +460,7 @@ begin_keys(RfLookup *lookup, int rows, bool first)
 		keys->one_statement = is_one_statement(lookup->css.ss.ps.state);
 		keys->asked = keys->all_rows = false;
 		keys->spent = 0;
-		lookup->most = INT_MAX;
+		lookup->pace.most = INT_MAX;
 		if (keys->one_statement ||
 			bms_overlap(lookup->css.ss.ps.chgParam, lookup->scan->ss.ps.plan->allParam))
 			forget_all(lookup);
@@ -439,36 +469,45 @@ begin_keys(RfLookup *lookup, int rows, bool first)
 		Max(rows, RF_KEYS_FIRST) : INT_MAX;
 }
 
+/* How many values are worth a statement: no more, if more of them took no less time each. */
+static int
+values_worth(const LookupPace *pace)
+{
+	return pace->sent_values < FEW_VALUES || pace->value_ms < CHEAP_VALUE_MS ||
+		pace->value_ms * 2 < pace->value_ms_before ? INT_MAX : pace->sent_values;
+}
+
 int
 rf_lookup_begin(RfLookup *lookup, int rows, bool first)
 {
-	uint64		found = lookup->read_values == 0 ? 1 : lookup->rows / lookup->read_values;
-	int			worth = lookup->sent_values < FEW_VALUES || lookup->value_ms < CHEAP_VALUE_MS ||
-		lookup->value_ms * 2 < lookup->value_ms_before ? INT_MAX : lookup->sent_values;
+	KnownValues *known = &lookup->known;
+	const LookupCounters *counters = &lookup->counters;
+	uint64		found = counters->read_values == 0 ? 1 : counters->rows / counters->read_values;
 
 	/* values that were expected and never came are not wanted any more */
-	expect_nothing(lookup);
-	lookup->order_count = lookup->order_next = 0;
-	if (share_kept(lookup->kept) + share_kept(lookup->rows_kept) > 0.5)
+	expect_nothing(&known->expected);
+	known->order.count = known->next = 0;
+	if (share_kept(known->context) + share_kept(known->rows) > 0.5)
 		forget_all(lookup);
 	if (lookup->keys != NULL)
 		return begin_keys(lookup, rows, first);
 	return (int) Max(Min(Min(rows, MOST_VALUES),
-						 Min(ROWS_EXPECTED / Max(found, 1), Min(worth, lookup->most))), 1);
+						 Min(ROWS_EXPECTED / Max(found, 1),
+							 Min(values_worth(&lookup->pace), lookup->pace.most))), 1);
 }
 
 bool
 rf_lookup_expect(RfLookup *lookup)
 {
-	Keys	   *keys = lookup->keys;
+	const Keys *keys = lookup->keys;
+	KnownValues *values = &lookup->known;
 	Known	   *known = current_values(lookup, false);
 
-	add_expected(lookup, known);
-	lookup->order = with_space(lookup, lookup->order, lookup->order_count, &lookup->order_space);
-	lookup->order[lookup->order_count++] = known;
+	add_expected(values, known);
+	append_known(values, &values->order, known);
 	return keys == NULL ||
-		((keys->all_rows || lookup->expected_count < RF_KEYS_MAX) &&
-		 share_kept(lookup->kept) < 0.5);
+		((keys->all_rows || values->expected.count < RF_KEYS_MAX) &&
+		 share_kept(values->context) < 0.5);
 }
 
 void
@@ -517,10 +556,54 @@ set_up_keys(RfLookup *lookup, const RfLookupPlan *plan)
 	lookup->keys = keys;
 }
 
+static void
+set_up_params(LookupParams *params, List *exprs, int count, PlanState *node)
+{
+	params->exprs = ExecInitExprList(exprs, node);
+	params->count = count;
+	params->types = palloc_array(ValueType, count);
+	params->values = palloc_array(Datum, count);
+	params->isnull = palloc_array(bool, count);
+	for (int i = 0; i < count; i++)
+	{
+		ValueType  *type = &params->types[i];
+
+		type->type = getBaseType(exprType(list_nth(exprs, i)));
+		get_typlenbyvalalign(type->type, &type->length, &type->by_value, &type->align);
+	}
+}
+
+/* The sort keys of a merge, and slots for columns of the rows below with these keys behind them */
+static void
+set_up_rows(LookupRows *rows, const RfLookupPlan *plan, TupleDesc below, EState *estate)
+{
+	TupleDesc	desc;
+	ListCell   *lc;
+
+	rows->column_count = plan->columns;
+	rows->sort_count = list_length(plan->sort);
+	rows->sort = palloc0_array(SortSupportData, Max(rows->sort_count, 1));
+	foreach(lc, plan->sort)
+	{
+		SortSupport support = &rows->sort[foreach_current_index(lc)];
+		RfMergeKey *key = lfirst(lc);
+
+		support->ssup_cxt = estate->es_query_cxt;
+		support->ssup_nulls_first = key->nulls_first;
+		support->ssup_collation = key->collation;
+		support->ssup_attno = rows->column_count + foreach_current_index(lc) + 1;
+		PrepareSortSupportFromOrderingOp(key->operator, support);
+	}
+	desc = CreateTemplateTupleDesc(rows->column_count + rows->sort_count);
+	for (int i = 1; i <= desc->natts; i++)
+		TupleDescCopyEntry(desc, i, below, i);
+	rows->row = MakeSingleTupleTableSlot(desc, &TTSOpsVirtual);
+	rows->kept_row = MakeSingleTupleTableSlot(desc, &TTSOpsMinimalTuple);
+}
+
 /*
- * Sets the lookup up below the executor's tree: the types of the parameters, the node that a key
- * selects, the sort keys of a merge and the slots of the rows, and makes it known to the Lookahead
- * above.
+ * Sets the lookup up below the executor's tree: parameters, the node that a key selects, rows, and
+ * makes it known to the Lookahead above.
  */
 static void
 begin_lookup(CustomScanState *css, EState *estate, int eflags)
@@ -528,11 +611,9 @@ begin_lookup(CustomScanState *css, EState *estate, int eflags)
 	RfLookup   *lookup = (RfLookup *) css;
 	CustomScan *plan = (CustomScan *) css->ss.ps.plan;
 	RfLookupPlan *ours = rf_plan_node_of(RfLookupPlan, plan->custom_private);
-	List	   *params = ours->operator == NIL ? plan->custom_exprs :
-		list_make1(linitial(plan->custom_exprs));
+	List	   *params = plan->custom_exprs;
+	int			param_count;
 	List	   *node_keys = NIL;
-	TupleDesc	below;
-	TupleDesc	desc;
 	ListCell   *lc;
 
 	outerPlanState(css) = ExecInitNode(outerPlan(plan), estate, eflags);
@@ -540,55 +621,29 @@ begin_lookup(CustomScanState *css, EState *estate, int eflags)
 		return;
 	lookup->scan = (ForeignScanState *) outerPlanState(css);
 	lookup->number = ours->number;
-	lookup->column_count = ours->columns;
-	lookup->params = ExecInitExprList(params, &css->ss.ps);
-	if (ours->operator != NIL)
-		set_up_keys(lookup, ours);
 	/* behind the parameters' values it gets their places */
-	lookup->param_count = ours->operator != NIL ? 1 :
-		list_length(rf_scan_plan((ForeignScan *) outerPlan(plan))->param_types) - 1;
-	lookup->types = palloc_array(ValueType, lookup->param_count);
-	lookup->values_now = palloc_array(Datum, lookup->param_count);
-	lookup->isnull_now = palloc_array(bool, lookup->param_count);
-	for (int i = 0; i < lookup->param_count; i++)
+	param_count = list_length(rf_scan_plan((ForeignScan *) outerPlan(plan))->param_types) - 1;
+	if (ours->operator != NIL)
 	{
-		ValueType  *type = &lookup->types[i];
-
-		type->type = getBaseType(exprType(list_nth(params, i)));
-		get_typlenbyvalalign(type->type, &type->length, &type->by_value, &type->align);
+		set_up_keys(lookup, ours);
+		params = list_make1(linitial(params));
+		param_count = 1;
 	}
+	set_up_params(&lookup->params, params, param_count, &css->ss.ps);
+	set_up_rows(&lookup->rows, ours, ExecGetResultType(outerPlanState(css)), estate);
 	lookup->part_count = ((RfScanState *) lookup->scan->fdw_state)->part_count;
 	foreach(lc, ours->prune)
-		node_keys = lappend(node_keys, list_nth(lookup->params, lfirst_int(lc)));
+		node_keys = lappend(node_keys, list_nth(lookup->params.exprs, lfirst_int(lc)));
 	if (ours->prune != NIL)
 		lookup->single = rf_single_node_create(node_keys, ours->keys, ours->server);
-	lookup->sort_count = list_length(ours->sort);
-	lookup->sort = palloc0_array(SortSupportData, Max(lookup->sort_count, 1));
-	foreach(lc, ours->sort)
-	{
-		SortSupport support = &lookup->sort[foreach_current_index(lc)];
-		RfMergeKey *key = lfirst(lc);
 
-		support->ssup_cxt = estate->es_query_cxt;
-		support->ssup_nulls_first = key->nulls_first;
-		support->ssup_collation = key->collation;
-		support->ssup_attno = lookup->column_count + foreach_current_index(lc) + 1;
-		PrepareSortSupportFromOrderingOp(key->operator, support);
-	}
-
-	below = ExecGetResultType(outerPlanState(css));
-	desc = CreateTemplateTupleDesc(lookup->column_count + lookup->sort_count);
-	for (int i = 1; i <= desc->natts; i++)
-		TupleDescCopyEntry(desc, i, below, i);
-	lookup->row = MakeSingleTupleTableSlot(desc, &TTSOpsVirtual);
-	lookup->kept_row = MakeSingleTupleTableSlot(desc, &TTSOpsMinimalTuple);
-	lookup->kept = AllocSetContextCreate(estate->es_query_cxt, "rdma_fdw values known",
-										 ALLOCSET_DEFAULT_SIZES);
-	lookup->rows_kept = AllocSetContextCreate(estate->es_query_cxt, "rdma_fdw rows looked up",
-											  ALLOCSET_DEFAULT_SIZES);
+	lookup->known.context = AllocSetContextCreate(estate->es_query_cxt, "rdma_fdw values known",
+												  ALLOCSET_DEFAULT_SIZES);
+	lookup->known.rows = AllocSetContextCreate(estate->es_query_cxt, "rdma_fdw rows looked up",
+											   ALLOCSET_DEFAULT_SIZES);
 	lookup->sent = AllocSetContextCreate(estate->es_query_cxt, "rdma_fdw values looked up",
 										 ALLOCSET_DEFAULT_SIZES);
-	lookup->most = INT_MAX;
+	lookup->pace.most = INT_MAX;
 	forget_all(lookup);
 
 	dlist_push_head(&lookups, &lookup->node);
@@ -603,10 +658,10 @@ end_lookup(CustomScanState *css)
 	RfLookup   *lookup = (RfLookup *) css;
 
 	query_memory_gone(lookup);
-	if (lookup->row != NULL)
+	if (lookup->rows.row != NULL)
 	{
-		ExecDropSingleTupleTableSlot(lookup->row);
-		ExecDropSingleTupleTableSlot(lookup->kept_row);
+		ExecDropSingleTupleTableSlot(lookup->rows.row);
+		ExecDropSingleTupleTableSlot(lookup->rows.kept_row);
 	}
 	ExecEndNode(outerPlanState(css));
 }
@@ -625,7 +680,7 @@ rescan_lookup(CustomScanState *css)
 		forget_all(lookup);
 		lookup->keys->asked = false;
 	}
-	lookup->current = NULL;
+	lookup->rows.current = NULL;
 }
 
 /* ---------- statements ---------- */
@@ -638,7 +693,7 @@ rescan_lookup(CustomScanState *css)
 static Datum *
 arrays_for(RfLookup *lookup, Known *const *values, int count, int part)
 {
-	Datum	   *arrays = palloc_array(Datum, lookup->param_count + 1);
+	Datum	   *arrays = palloc_array(Datum, lookup->params.count + 1);
 	Datum	   *members = palloc_array(Datum, count);
 	bool	   *isnull = palloc0_array(bool, count);
 	int			taken = 0;
@@ -651,11 +706,11 @@ arrays_for(RfLookup *lookup, Known *const *values, int count, int part)
 	}
 	if (taken == 0)
 		return NULL;
-	arrays[lookup->param_count] = PointerGetDatum(construct_md_array(
-																	 members, isnull, 1, &taken, &lower, INT8OID, 8, FLOAT8PASSBYVAL, TYPALIGN_DOUBLE));
-	for (int i = 0; i < lookup->param_count; i++)
+	arrays[lookup->params.count] = PointerGetDatum(construct_md_array(
+																	  members, isnull, 1, &taken, &lower, INT8OID, 8, FLOAT8PASSBYVAL, TYPALIGN_DOUBLE));
+	for (int i = 0; i < lookup->params.count; i++)
 	{
-		const ValueType *type = &lookup->types[i];
+		const ValueType *type = &lookup->params.types[i];
 
 		taken = 0;
 		for (int j = 0; j < count; j++)
@@ -680,16 +735,16 @@ static void
 send_keys(RfLookup *lookup, Known *const *values, int count)
 {
 	Keys	   *keys = lookup->keys;
-	const ValueType *type = &lookup->types[0];
+	const ValueType *type = &lookup->params.types[0];
 	Datum	   *members;
 
 	if (keys->one_statement && keys->asked)
 		return;
 	/* the first statement is for all */
-	if (keys->one_statement && lookup->expected_count > 0)
+	if (keys->one_statement && lookup->known.expected.count > 0)
 	{
-		values = lookup->expected;
-		count = lookup->expected_count;
+		values = lookup->known.expected.values;
+		count = lookup->known.expected.count;
 		keys->all_rows = keys->more;
 	}
 	else if (keys->asked && keys->spent > keys->most)
@@ -697,8 +752,8 @@ send_keys(RfLookup *lookup, Known *const *values, int count)
 	keys->asked = true;
 	if (keys->all_rows)
 	{
-		lookup->statements += lookup->read_all ? 0 : 1;
-		lookup->read_all = true;
+		lookup->counters.statements += lookup->counters.read_all ? 0 : 1;
+		lookup->counters.read_all = true;
 		rf_scan_ask_all(lookup->scan, keys->one_statement || keys->more);
 		return;
 	}
@@ -710,8 +765,29 @@ send_keys(RfLookup *lookup, Known *const *values, int count)
 													 type->by_value, type->align)),
 					 keys->one_statement);
 	keys->spent += count * keys->key_rows;
-	lookup->values += count;
-	lookup->statements++;
+	lookup->counters.values += count;
+	lookup->counters.statements++;
+}
+
+/* A statement for so many values starts. */
+static void
+note_start(LookupPace *pace, int count)
+{
+	if (count != pace->sent_values)
+		pace->value_ms_before = pace->value_ms;
+	pace->sent_values = count;
+	INSTR_TIME_SET_CURRENT(pace->sent_at);
+}
+
+/* Its rows are here. */
+static void
+note_end(LookupPace *pace)
+{
+	instr_time	now;
+
+	INSTR_TIME_SET_CURRENT(now);
+	INSTR_TIME_SUBTRACT(now, pace->sent_at);
+	pace->value_ms = INSTR_TIME_GET_MILLISEC(now) / pace->sent_values;
 }
 
 /* Starts the scan with these values. */
@@ -739,15 +815,12 @@ send(RfLookup *lookup, Known *const *values, int count)
 		rf_scan_set_local_by_part(lookup->scan, parts);
 	}
 	MemoryContextSwitchTo(caller);
-	if (count != lookup->sent_values)
-		lookup->value_ms_before = lookup->value_ms;
-	lookup->sent_values = count;
-	INSTR_TIME_SET_CURRENT(lookup->sent_at);
+	note_start(&lookup->pace, count);
 	ExecReScan(&lookup->scan->ss.ps);
 	if (lookup->keys != NULL)
 		return;
-	lookup->statements++;
-	lookup->values += count;
+	lookup->counters.statements++;
+	lookup->counters.values += count;
 }
 
 /* The key of this pass that the row has; NULL: it has another key. */
@@ -766,7 +839,7 @@ find_key(RfLookup *lookup, TupleTableSlot *slot)
 	/* hashing may leave something behind */
 	ResetExprContext(econtext);
 	caller = MemoryContextSwitchTo(econtext->ecxt_per_tuple_memory);
-	entry = known_lookup(lookup->known, &values);
+	entry = known_lookup(lookup->known.table, &values);
 	MemoryContextSwitchTo(caller);
 	return entry == NULL || entry->known->pass != lookup->pass ? NULL : entry->known;
 }
@@ -778,7 +851,8 @@ find_key(RfLookup *lookup, TupleTableSlot *slot)
 static TupleTableSlot *
 receive(RfLookup *lookup, Known *const *values, int count, Known **known)
 {
-	int			natts = lookup->row->tts_tupleDescriptor->natts;
+	TupleTableSlot *row = lookup->rows.row;
+	int			natts = row->tts_tupleDescriptor->natts;
 	TupleTableSlot *slot;
 	int64		place;
 
@@ -804,16 +878,16 @@ receive(RfLookup *lookup, Known *const *values, int count, Known **known)
 			*known = values[place - 1];
 		}
 	} while (*known == NULL);
-	ExecClearTuple(lookup->row);
-	memcpy(lookup->row->tts_values, slot->tts_values, sizeof(Datum) * natts);
-	memcpy(lookup->row->tts_isnull, slot->tts_isnull, sizeof(bool) * natts);
-	return ExecStoreVirtualTuple(lookup->row);
+	ExecClearTuple(row);
+	memcpy(row->tts_values, slot->tts_values, sizeof(Datum) * natts);
+	memcpy(row->tts_isnull, slot->tts_isnull, sizeof(bool) * natts);
+	return ExecStoreVirtualTuple(row);
 }
 
 static void
-keep(RfLookup *lookup, Known *known, TupleTableSlot *row)
+keep(KnownValues *values, Known *known, TupleTableSlot *row)
 {
-	MemoryContext caller = MemoryContextSwitchTo(lookup->rows_kept);
+	MemoryContext caller = MemoryContextSwitchTo(values->rows);
 
 	if (known->row_space == 0)
 	{
@@ -835,24 +909,13 @@ keep(RfLookup *lookup, Known *known, TupleTableSlot *row)
 	MemoryContextSwitchTo(caller);
 }
 
-/* The last statement's rows are here. */
 static void
-note_time(RfLookup *lookup)
-{
-	instr_time	now;
-
-	INSTR_TIME_SET_CURRENT(now);
-	INSTR_TIME_SUBTRACT(now, lookup->sent_at);
-	lookup->value_ms = INSTR_TIME_GET_MILLISEC(now) / lookup->sent_values;
-}
-
-static void
-all_read(RfLookup *lookup, Known *known, uint64 rows)
+all_read(LookupCounters *counters, Known *known, uint64 rows)
 {
 	known->complete = true;
 	known->expected = false;
-	lookup->rows += rows;
-	lookup->read_values++;
+	counters->rows += rows;
+	counters->read_values++;
 }
 
 typedef struct SortedRow
@@ -867,12 +930,12 @@ compare_rows(const void *a, const void *b, void *arg)
 {
 	const SortedRow *one = a;
 	const SortedRow *other = b;
-	RfLookup   *lookup = arg;
+	const LookupRows *rows = arg;
 
-	for (int i = 0; i < lookup->sort_count; i++)
+	for (int i = 0; i < rows->sort_count; i++)
 	{
 		int			order = ApplySortComparator(one->keys[i], one->isnull[i], other->keys[i],
-												other->isnull[i], &lookup->sort[i]);
+												other->isnull[i], &rows->sort[i]);
 
 		if (order != 0)
 			return order;
@@ -885,31 +948,31 @@ compare_rows(const void *a, const void *b, void *arg)
  * one.
  */
 static void
-sort_rows(RfLookup *lookup, Known *known)
+sort_rows(LookupRows *rows, MemoryContext scratch, Known *known)
 {
 	MemoryContext caller;
-	SortedRow  *rows;
+	SortedRow  *sorted;
 
-	if (lookup->sort_count == 0 || known->row_count < 2)
+	if (rows->sort_count == 0 || known->row_count < 2)
 		return;
-	caller = MemoryContextSwitchTo(lookup->css.ss.ps.ps_ExprContext->ecxt_per_tuple_memory);
-	rows = palloc_array(SortedRow, known->row_count);
+	caller = MemoryContextSwitchTo(scratch);
+	sorted = palloc_array(SortedRow, known->row_count);
 	for (int i = 0; i < known->row_count; i++)
 	{
-		ExecStoreMinimalTuple(known->rows[i], lookup->kept_row, false);
-		slot_getallattrs(lookup->kept_row);
-		rows[i].row = known->rows[i];
-		rows[i].keys = palloc_array(Datum, lookup->sort_count);
-		rows[i].isnull = palloc_array(bool, lookup->sort_count);
-		for (int j = 0; j < lookup->sort_count; j++)
+		ExecStoreMinimalTuple(known->rows[i], rows->kept_row, false);
+		slot_getallattrs(rows->kept_row);
+		sorted[i].row = known->rows[i];
+		sorted[i].keys = palloc_array(Datum, rows->sort_count);
+		sorted[i].isnull = palloc_array(bool, rows->sort_count);
+		for (int j = 0; j < rows->sort_count; j++)
 		{
-			rows[i].keys[j] = lookup->kept_row->tts_values[lookup->column_count + j];
-			rows[i].isnull[j] = lookup->kept_row->tts_isnull[lookup->column_count + j];
+			sorted[i].keys[j] = rows->kept_row->tts_values[rows->column_count + j];
+			sorted[i].isnull[j] = rows->kept_row->tts_isnull[rows->column_count + j];
 		}
 	}
-	qsort_arg(rows, known->row_count, sizeof(SortedRow), compare_rows, lookup);
+	qsort_arg(sorted, known->row_count, sizeof(SortedRow), compare_rows, rows);
 	for (int i = 0; i < known->row_count; i++)
-		known->rows[i] = rows[i].row;
+		known->rows[i] = sorted[i].row;
 	MemoryContextSwitchTo(caller);
 }
 
@@ -920,14 +983,16 @@ sort_rows(RfLookup *lookup, Known *known)
 static bool
 look_up_expected(RfLookup *lookup, Known *wanted)
 {
-	Known	  **expected = lookup->expected;
-	int			count = Min(lookup->expected_count, lookup->most);
+	KnownList  *list = &lookup->known.expected;
+	Known	  **expected = list->values;
+	int			count = Min(list->count, lookup->pace.most);
+	ExprContext *econtext = lookup->css.ss.ps.ps_ExprContext;
 	int			at = 0;
 	TupleTableSlot *row;
 	Known	   *known;
 
 	/* the rows of earlier values have been handed on */
-	if (share_kept(lookup->rows_kept) > 0.5)
+	if (share_kept(lookup->known.rows) > 0.5)
 		forget_rows(lookup);
 	while (expected[at] != wanted)
 		at++;
@@ -939,23 +1004,23 @@ look_up_expected(RfLookup *lookup, Known *wanted)
 	send(lookup, expected, count);
 	while ((row = receive(lookup, expected, count, &known)) != NULL)
 	{
-		keep(lookup, known, row);
-		if (share_kept(lookup->rows_kept) > 1)
+		keep(&lookup->known, known, row);
+		if (share_kept(lookup->known.rows) > 1)
 		{
-			lookup->most = Max(count / FEW_VALUES, 1);
+			lookup->pace.most = Max(count / FEW_VALUES, 1);
 			forget_rows(lookup);
 			return false;
 		}
 	}
-	note_time(lookup);
+	note_end(&lookup->pace);
 	for (int i = 0; i < count; i++)
 	{
-		ResetExprContext(lookup->css.ss.ps.ps_ExprContext);
-		sort_rows(lookup, expected[i]);
-		all_read(lookup, expected[i], expected[i]->row_count);
+		ResetExprContext(econtext);
+		sort_rows(&lookup->rows, econtext->ecxt_per_tuple_memory, expected[i]);
+		all_read(&lookup->counters, expected[i], expected[i]->row_count);
 	}
-	lookup->expected_count -= count;
-	memmove(expected, expected + count, sizeof(Known *) * lookup->expected_count);
+	list->count -= count;
+	memmove(expected, expected + count, sizeof(Known *) * list->count);
 	return true;
 }
 
@@ -966,7 +1031,7 @@ look_up_expected(RfLookup *lookup, Known *wanted)
 static bool
 is_worth_keeping(RfLookup *lookup)
 {
-	return Min(lookup->expected_count, lookup->most) > 1 ||
+	return Min(lookup->known.expected.count, lookup->pace.most) > 1 ||
 		(lookup->keys != NULL && lookup->keys->one_statement && !lookup->keys->asked);
 }
 
@@ -974,48 +1039,50 @@ is_worth_keeping(RfLookup *lookup)
 static void
 find_rows(RfLookup *lookup)
 {
+	LookupRows *rows = &lookup->rows;
 	Known	   *known = current_values(lookup, true);
 
-	lookup->lookups++;
-	lookup->direct = false;
-	lookup->next = 0;
+	lookup->counters.lookups++;
+	rows->direct = false;
+	rows->next = 0;
 	if (!known->complete)
 	{
-		add_expected(lookup, known);
+		add_expected(&lookup->known, known);
 		while (is_worth_keeping(lookup) && !look_up_expected(lookup, known))
 			;
 	}
 	if (!known->complete)
 	{
-		expect_nothing(lookup);
+		expect_nothing(&lookup->known.expected);
 		known->row_count = 0;
 		send(lookup, &known, 1);
-		lookup->direct = true;
+		rows->direct = true;
 	}
-	lookup->current = known;
+	rows->current = known;
 }
 
 /* A row as it comes. next counts them; they are kept as long as they are few. */
 static TupleTableSlot *
 next_direct(RfLookup *lookup)
 {
-	Known	   *known = lookup->current;
+	LookupRows *rows = &lookup->rows;
+	Known	   *known = rows->current;
 	TupleTableSlot *row = receive(lookup, &known, 1, &known);
 
 	if (row == NULL)
 	{
-		known = lookup->current;
-		lookup->direct = false;
-		note_time(lookup);
+		known = rows->current;
+		rows->direct = false;
+		note_end(&lookup->pace);
 		/* rows that were not kept have to be asked for again */
-		if (known->row_count == lookup->next)
-			all_read(lookup, known, lookup->next);
-		lookup->next = known->row_count;
+		if (known->row_count == rows->next)
+			all_read(&lookup->counters, known, rows->next);
+		rows->next = known->row_count;
 		return NULL;
 	}
-	if (known->row_count == lookup->next && lookup->next < ROWS_KEPT)
-		keep(lookup, known, row);
-	lookup->next++;
+	if (known->row_count == rows->next && rows->next < ROWS_KEPT)
+		keep(&lookup->known, known, row);
+	rows->next++;
 	return row;
 }
 
@@ -1027,26 +1094,27 @@ static TupleTableSlot *
 exec_lookup(CustomScanState *css)
 {
 	RfLookup   *lookup = (RfLookup *) css;
+	LookupRows *rows = &lookup->rows;
 	TupleTableSlot *slot = css->ss.ss_ScanTupleSlot;
 	TupleTableSlot *row;
 
 	CHECK_FOR_INTERRUPTS();
-	if (lookup->current == NULL)
+	if (rows->current == NULL)
 		find_rows(lookup);
-	if (lookup->direct)
+	if (rows->direct)
 		row = next_direct(lookup);
-	else if (lookup->next == lookup->current->row_count)
+	else if (rows->next == rows->current->row_count)
 		row = NULL;
 	else
 	{
-		row = ExecStoreMinimalTuple(lookup->current->rows[lookup->next++], lookup->kept_row, false);
+		row = ExecStoreMinimalTuple(rows->current->rows[rows->next++], rows->kept_row, false);
 		slot_getallattrs(row);
 	}
 	ExecClearTuple(slot);
 	if (row == NULL)
 		return slot;
-	memcpy(slot->tts_values, row->tts_values, sizeof(Datum) * lookup->column_count);
-	memcpy(slot->tts_isnull, row->tts_isnull, sizeof(bool) * lookup->column_count);
+	memcpy(slot->tts_values, row->tts_values, sizeof(Datum) * rows->column_count);
+	memcpy(slot->tts_isnull, row->tts_isnull, sizeof(bool) * rows->column_count);
 	ExecStoreVirtualTuple(slot);
 	if (css->ss.ps.ps_ProjInfo == NULL)
 		return slot;
@@ -1074,10 +1142,10 @@ explain_lookup(CustomScanState *css, List *ancestors, ExplainState *es)
 		ExplainPropertyText("Each Value", "to one of the nodes", es);
 	if (!es->analyze)
 		return;
-	ExplainPropertyUInteger("Lookups", NULL, lookup->lookups, es);
-	ExplainPropertyUInteger("Values Sent", NULL, lookup->values, es);
-	ExplainPropertyUInteger("Statements", NULL, lookup->statements, es);
-	if (lookup->read_all)
+	ExplainPropertyUInteger("Lookups", NULL, lookup->counters.lookups, es);
+	ExplainPropertyUInteger("Values Sent", NULL, lookup->counters.values, es);
+	ExplainPropertyUInteger("Statements", NULL, lookup->counters.statements, es);
+	if (lookup->counters.read_all)
 		ExplainPropertyBool("All Rows Read", true, es);
 }
 

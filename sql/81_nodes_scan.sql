@@ -12,6 +12,7 @@ CREATE TABLE nsc.empty (a int, b int, c text);
 CREATE TABLE nsc.half AS SELECT i AS a, 0 AS b, 'only here' AS c FROM generate_series(1, 500) i;
 CREATE TABLE nsc.k AS SELECT i::bigint, 'x' AS t, date '2026-01-01' + i AS d FROM generate_series(1, 10) i WHERE rdma.hash_node(2, i::bigint, 'x'::text) = 0;
 CREATE VIEW nsc.failing AS SELECT * FROM nsc.t;
+CREATE VIEW nsc.slow AS SELECT * FROM nsc.t;
 ANALYZE;
 \c contrib_regression postgres 127.0.0.1 :n2
 CREATE SCHEMA nsc;
@@ -21,6 +22,7 @@ CREATE TABLE nsc.empty (a int, b int, c text);
 CREATE TABLE nsc.half (a int, b int, c text);
 CREATE TABLE nsc.k AS SELECT i::bigint, 'x' AS t, date '2026-01-01' + i AS d FROM generate_series(1, 10) i WHERE rdma.hash_node(2, i::bigint, 'x'::text) = 1;
 CREATE VIEW nsc.failing AS SELECT a, 1 / (20002 - a) AS b, c FROM nsc.t;
+CREATE VIEW nsc.slow AS SELECT t.* FROM nsc.t, (SELECT pg_sleep(1.5)) s;
 ANALYZE;
 \c contrib_regression postgres 127.0.0.1 :coord
 SET client_min_messages = warning;
@@ -30,6 +32,7 @@ CREATE FOREIGN TABLE same (a int, c text) SERVER nsc OPTIONS (replicated 'true')
 CREATE FOREIGN TABLE empty (a int, b int, c text) SERVER nsc;
 CREATE FOREIGN TABLE half (a int, b int, c text) SERVER nsc;
 CREATE FOREIGN TABLE failing (a int, b int, c text) SERVER nsc;
+CREATE FOREIGN TABLE slow (a int, b int, c text) SERVER nsc;
 CREATE FOREIGN TABLE missing (a int, b int, c text) SERVER nsc;
 CREATE FOREIGN TABLE t1 (a int, b int, c text) SERVER nsc1 OPTIONS (table_name 't');
 -- what only the coordinator can compute
@@ -162,6 +165,34 @@ DEALLOCATE g;
 RESET plan_cache_mode;
 SELECT regexp_replace(explained('SELECT a FROM same', ', FORMAT YAML'), '^.*(Node Plans:.*Seq Scan on same"\n).*$', '\1');
 RESET rdma_fdw.explain_nodes;
+
+-- a slow node: it computes long, also where rows go between the nodes, and others wait for it; "long" is a second or more
+CREATE FUNCTION times(query text) RETURNS SETOF text LANGUAGE plpgsql AS $$
+DECLARE
+	line text;
+BEGIN
+	FOR line IN EXECUTE 'EXPLAIN (ANALYZE, COSTS OFF) ' || query LOOP
+		IF line ~ 'Node' AND line !~ 'Nodes:' THEN
+			line = regexp_replace(line, '\m\d{4,}\.\d{3}', 'long', 'g');
+			RETURN NEXT trim(regexp_replace(line, '\m\d+\.\d{2,3}', 'short', 'g'));
+		END IF;
+	END LOOP;
+END $$;
+SELECT times('SELECT max(a), count(here(a)) FROM slow WHERE a < 100');
+SET rdma_fdw.exchange_strategy = repartition_both;
+SELECT times('SELECT count(*) FROM t JOIN slow ON t.b = slow.b WHERE t.a < 100 AND slow.a < 100');
+RESET rdma_fdw.exchange_strategy;
+-- each value in the other formats
+CREATE FUNCTION timed(query text) RETURNS TABLE (slowest text, keys text[]) LANGUAGE plpgsql AS $$
+DECLARE
+	plan jsonb;
+BEGIN
+	EXECUTE 'EXPLAIN (ANALYZE, FORMAT JSON) ' || query INTO plan;
+	slowest = jsonb_path_query_first(plan, '$.**."Slowest Node"') #>> '{}';
+	keys = ARRAY(SELECT DISTINCT k FROM jsonb_path_query(plan, '$.**."Node Counters"[*]') n, jsonb_object_keys(n) k WHERE k ~ 'Time' ORDER BY k);
+	RETURN NEXT;
+END $$;
+SELECT * FROM timed('SELECT here(a) FROM slow WHERE a < 100');
 
 -- errors of one node name it, end the others and leave no flow behind
 SELECT sum(b) FROM (SELECT * FROM failing OFFSET 0) x;

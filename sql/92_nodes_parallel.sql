@@ -138,8 +138,8 @@ DECLARE
 	line text;
 BEGIN
 	FOR line IN EXECUTE 'EXPLAIN (ANALYZE, VERBOSE, COSTS OFF, SUMMARY OFF) ' || query LOOP
-		IF line ~ 'Pulled:|Relations:|Node ' THEN
-			RETURN QUERY SELECT trim(line);
+		IF line ~ 'Pulled:|Relations:|Node \w+:' THEN
+			RETURN QUERY SELECT trim(regexp_replace(line, ' time=.*', ''));
 		ELSIF line ~ 'Shared:' THEN
 			RETURN QUERY SELECT format('all batches: %s', sum(m[1]::int)) FROM regexp_matches(line, 'by \w+=(\d+)', 'g') m;
 			-- how many workers came in time nobody knows

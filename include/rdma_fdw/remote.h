@@ -298,6 +298,8 @@ typedef struct RfStreamSpec
 	 * opened before the query runs. Not with in_place, moved and keep.
 	 */
 	bool		shared;
+
+	bool		timed;			/* EXPLAIN ANALYZE asks for first_batch_us to exchange_wait_us */
 } RfStreamSpec;
 
 #define RF_STREAM_SHARERS	32	/* processes that may read one: RF_SHARE_MEMBERS */
@@ -330,6 +332,11 @@ typedef struct RfStreamStats
 	uint64		pages_gathered; /* pages whose tuples left from where they lay, */
 	uint64		pages_strided;	/* of these the wanted bytes, at equal distances */
 	uint64		uncopied_bytes; /* and bytes that did, of all pages */
+	uint64		first_batch_us; /* of timed streams: from the request to the first batch, */
+	uint64		last_batch_us;	/* or answer, and to the last one; */
+	uint64		run_us;			/* of streams that ended, how long the sender ran, */
+	uint64		reader_wait_us; /* waited for this reader, */
+	uint64		exchange_wait_us;	/* and for other nodes */
 	uint32		sharers;		/* a bit per process that joined a stream: the leader's, and worker
 								 * i's is i + 1 */
 	uint64		sharers_batches[RF_STREAM_SHARERS]; /* and how many of the batches it took */

@@ -72,6 +72,12 @@ extern int	rf_statement_workers;
 /* Returns true if a statement just planned calls something that must not run in parallel mode. */
 extern bool rf_statement_is_unsafe(RfStatement *statement);
 
+/*
+ * Microseconds for which this process's statements have slept because exchanges waited for other
+ * nodes. The exchange room adds.
+ */
+extern uint64 rf_exchange_wait_us;
+
 /* ---------- array_stats.c ---------- */
 
 /*
@@ -134,9 +140,9 @@ typedef struct RfStreamDest RfStreamDest;
  */
 extern bool (*rf_stream_acquire) (RfFlowHandle *flow, RfBuffer *buffer);
 
-/* The request's bytes must outlive the receiver. */
+/* The request's bytes must outlive the receiver. since: rf_now_us() when it came. */
 extern RfStreamDest *rf_stream_dest_create(const RfStreamRequest *request,
-										   const RfStreamColumn *columns);
+										   const RfStreamColumn *columns, int64 since);
 extern DestReceiver *rf_stream_dest_receiver(RfStreamDest *dest);
 
 /*

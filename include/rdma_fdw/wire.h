@@ -417,6 +417,10 @@ typedef struct RfStreamReply
 	uint64_t	pages_gathered; /* tuples alone, from where they lay */
 	uint64_t	pages_strided;	/* and the wanted bytes, at equal distances */
 	uint64_t	uncopied_bytes; /* that left from there */
+
+	/* From the request to this answer; `wait_us` and this wait are parts of it: */
+	uint64_t	run_us;
+	uint64_t	exchange_wait_us;	/* for rows of other nodes, or until they take ours */
 } RfStreamReply;
 
 /*

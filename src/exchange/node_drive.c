@@ -45,6 +45,8 @@
 #include "tcop/tcopprot.h"
 
 #include "rdma_fdw/compat.h"
+#include "rdma_fdw/serve.h"
+#include "base/clock.h"
 
 /*
  * Batches received, and steps of the query run, for an exchange that is not being read, before
@@ -119,6 +121,8 @@ sleep_until_moved(ExchangeSet *set, ExchangeState *waiting, const RfFlowSleep *a
 	RfGroup    *groups[2 * EXCHANGE_MAX];
 	int			count = 0;
 	long		timeout = CLIENT_CHECK_MS;
+	int64		since = rf_now_us();
+	int			events;
 
 	for (int i = 0; i < set->count; i++)
 	{
@@ -137,9 +141,11 @@ sleep_until_moved(ExchangeSet *set, ExchangeState *waiting, const RfFlowSleep *a
 			rf_filter_patience(member->state) >= 0)
 			timeout = Min(timeout, rf_filter_patience(member->state));
 	}
-	if ((rf_groups_wait_also(groups, count, also, PGINVALID_SOCKET,
-							 timeout) & WL_TIMEOUT) &&
-		whereToSendOutput == DestRemote && !pq_check_connection())
+	events = rf_groups_wait_also(groups, count, also, PGINVALID_SOCKET, timeout);
+	/* else the flow counts it: the reader is waited for */
+	if (also == NULL)
+		rf_exchange_wait_us += rf_now_us() - since;
+	if ((events & WL_TIMEOUT) && whereToSendOutput == DestRemote && !pq_check_connection())
 		ereport(FATAL,
 				(errcode(ERRCODE_CONNECTION_FAILURE),
 				 errmsg("connection to the coordinator was lost")));

@@ -275,6 +275,7 @@ struct RfStream
 	bool		holding;		/* `buffer` is read in place and not released yet */
 	RfBuffer	buffer;
 
+	int64		started;		/* rf_now_us(), of a timed stream; else 0 */
 	instr_time	first_time;		/* of the first buffer: see link.c */
 	uint64		first_wait_us;	/* waited until then */
 	RfFlowReader *reader;		/* the flow is shared with workers, and this is our part in it */
@@ -626,6 +627,10 @@ extern void rf_stream_error_context(void *arg);
 
 /* Raises the error that made the flow fail, if it did. */
 extern void rf_stream_check_flow(RfStream *stream);
+
+/* A batch or the answer of a timed stream came; and its reply, with the node's own times. */
+extern void rf_stream_note_time(RfStream *stream);
+extern void rf_stream_note_run(RfStream *stream);
 
 /* All readers of a shared stream together; also the share of each. */
 extern void rf_stream_share_stats(RfStream *stream);

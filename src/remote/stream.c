@@ -17,6 +17,7 @@
 #include "rdma_fdw/compat.h"
 #include "shmem/peer_table.h"
 #include "rdma_fdw/sql_text.h"
+#include "base/clock.h"
 #include "session.h"
 #include "waiting.h"
 
@@ -60,6 +61,7 @@ rf_stream_start(RfSession *session, const RfStreamSpec *spec, RfStream **owner_r
 	stream->receive_buffer_size = spec->receive_buffer_size;
 	rf_reassembly_init(&stream->copy, context, stream->source, spec->receive_buffer_size);
 	stream->stats.streams = 1;
+	stream->started = spec->timed ? rf_now_us() : 0;
 
 	stream->inline_only = peer == RF_NO_PEER;
 	if (!stream->inline_only)
@@ -314,9 +316,10 @@ fetch(RfStream *stream, bool wait, const void **batch, uint32 *length)
 				error_context_stack = &callback;
 				complete = take_buffer(stream, batch, length);
 				error_context_stack = callback.previous;
-				if (complete)
-					return RF_STREAM_BATCH;
-				continue;
+				if (!complete)
+					continue;
+				rf_stream_note_time(stream);
+				return RF_STREAM_BATCH;
 			}
 			if (poll == RF_POLL_END)
 				stream->flow_ended = true;

@@ -245,6 +245,10 @@ rf_stream_answered(RfStream *stream)
 	stream->stats.pages_gathered = reply->pages_gathered;
 	stream->stats.pages_strided = reply->pages_strided;
 	stream->stats.uncopied_bytes = reply->uncopied_bytes;
+	/* rows in the answer; and of batches that workers took, this process sees the end alone */
+	if (!reply->used_flow || stream->reader != NULL)
+		rf_stream_note_time(stream);
+	rf_stream_note_run(stream);
 	stream->replied = true;
 	if (reply->used_flow)
 		rf_link_observe(stream);

@@ -7,6 +7,7 @@
 #include "storage/ipc.h"
 #include "utils/memutils.h"
 
+#include "base/clock.h"
 #include "shmem/arena.h"
 #include "session.h"
 
@@ -54,6 +55,29 @@ add_flow_stats(RfFlowHandle *flow, RfStreamStats *stats)
 }
 
 void
+rf_stream_note_time(RfStream *stream)
+{
+	if (stream->started == 0)
+		return;
+	stream->stats.last_batch_us = Max(rf_now_us() - stream->started, 1);
+	if (stream->stats.first_batch_us == 0)
+		stream->stats.first_batch_us = stream->stats.last_batch_us;
+}
+
+void
+rf_stream_note_run(RfStream *stream)
+{
+	const RfStreamReply *reply = &stream->reply;
+	RfStreamStats *stats = &stream->stats;
+
+	if (stream->started == 0)
+		return;
+	stats->run_us = Min(reply->run_us, (uint64) Max(rf_now_us() - stream->started, 1));
+	stats->exchange_wait_us = Min(reply->exchange_wait_us, stats->run_us);
+	stats->reader_wait_us = Min(reply->wait_us, stats->run_us - stats->exchange_wait_us);
+}
+
+void
 rf_stream_share_stats(RfStream *stream)
 {
 	RfShareTotals totals;
@@ -97,6 +121,11 @@ rf_stream_stats_add(const RfStreamStats *own, RfStreamStats *stats)
 	stats->pages_gathered += own->pages_gathered;
 	stats->pages_strided += own->pages_strided;
 	stats->uncopied_bytes += own->uncopied_bytes;
+	stats->first_batch_us += own->first_batch_us;
+	stats->last_batch_us += own->last_batch_us;
+	stats->run_us += own->run_us;
+	stats->reader_wait_us += own->reader_wait_us;
+	stats->exchange_wait_us += own->exchange_wait_us;
 	stats->sharers |= own->sharers;
 	for (int i = 0; i < RF_STREAM_SHARERS; i++)
 		stats->sharers_batches[i] += own->sharers_batches[i];

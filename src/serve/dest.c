@@ -31,6 +31,7 @@
 #include "utils/rel.h"
 #include "utils/timeout.h"
 
+#include "base/clock.h"
 #include "shmem/region_costs.h"
 
 bool		(*rf_stream_acquire) (RfFlowHandle *flow, RfBuffer *buffer) = rf_flow_acquire;
@@ -71,6 +72,8 @@ struct RfStreamDest
 	RfRegionCosts costs;		/* of moving them to this reader */
 	bool		costs_known;
 	bool		by_device;		/* the flow's peer is reached through the RDMA device */
+	int64		since;			/* rf_now_us() when the request came */
+	uint64		exchange_wait_us;	/* rf_exchange_wait_us before the query */
 };
 
 /*
@@ -93,6 +96,8 @@ struct RfStreamDest
 #define DENSITY_WEIGHT		8
 #define MAX_ENCODE_WEIGHT	16
 #define VARLENA_WEIGHT		4
+
+uint64		rf_exchange_wait_us = 0;
 
 volatile sig_atomic_t rf_stream_tick = false;
 volatile uint32 rf_flush_ticks = 0;
@@ -797,7 +802,7 @@ only_way(void)
 }
 
 RfStreamDest *
-rf_stream_dest_create(const RfStreamRequest *request, const RfStreamColumn *columns)
+rf_stream_dest_create(const RfStreamRequest *request, const RfStreamColumn *columns, int64 since)
 {
 	RfStreamDest *dest = palloc0(sizeof(RfStreamDest));
 
@@ -810,6 +815,8 @@ rf_stream_dest_create(const RfStreamRequest *request, const RfStreamColumn *colu
 	dest->columns = columns;
 	dest->context = CurrentMemoryContext;
 	dest->only_way = only_way();
+	dest->since = since;
+	dest->exchange_wait_us = rf_exchange_wait_us;
 	return dest;
 }
 
@@ -860,6 +867,8 @@ rf_stream_dest_reply(RfStreamDest *dest)
 	reply.gap_bytes = dest->regions.gap_bytes;
 	reply.pages_gathered = dest->regions.gathers;
 	reply.uncopied_bytes = dest->regions.uncopied_bytes;
+	reply.run_us = rf_now_us() - dest->since;
+	reply.exchange_wait_us = rf_exchange_wait_us - dest->exchange_wait_us;
 
 	answer = palloc(VARHDRSZ + sizeof(reply) + reply.inline_length);
 	SET_VARSIZE(answer, VARHDRSZ + sizeof(reply) + reply.inline_length);

@@ -17,6 +17,7 @@
 #include "utils/builtins.h"
 #include "utils/snapmgr.h"
 
+#include "base/clock.h"
 #include "base/kept_memory.h"
 
 #include "kept_snapshot.h"
@@ -105,6 +106,7 @@ rdma_stream(PG_FUNCTION_ARGS)
 	char	   *sql;
 	RfRole		before;
 	bool		as_owner;
+	int64		since = rf_now_us();
 
 	if (PG_ARGISNULL(0) || PG_ARGISNULL(1))
 		rf_request_bad(&stream_request, "Request and query must not be NULL.");
@@ -135,7 +137,7 @@ rdma_stream(PG_FUNCTION_ARGS)
 	 * The query may itself call this function and push its statement out of the list; the plan
 	 * stays.
 	 */
-	dest = rf_stream_dest_create(request, columns);
+	dest = rf_stream_dest_create(request, columns, since);
 	run(linitial_node(PlannedStmt, plan->stmt_list), sql, params,
 		(request->flags & RF_STREAM_KEPT) != 0, dest);
 	ReleaseCachedPlan(plan, CurrentResourceOwner);

@@ -281,9 +281,80 @@ part_stats(RfScanPart *part)
 	return stats;
 }
 
+static double
+computed_ms(const RfStreamStats *stats)
+{
+	return (stats->run_us - stats->exchange_wait_us - stats->reader_wait_us) / 1000.0;
+}
+
+/*
+ * When a node's batches came, and what it did meanwhile. A node that was stopped early does not say
+ * the latter. line: for TEXT.
+ */
+static void
+explain_times(const RfStreamStats *stats, StringInfo line, ExplainState *es)
+{
+	double		first = stats->first_batch_us / 1000.0;
+	double		last = stats->last_batch_us / 1000.0;
+	double		nodes = stats->exchange_wait_us / 1000.0;
+	double		reader = stats->reader_wait_us / 1000.0;
+
+	if (!es->timing || stats->first_batch_us == 0)
+		return;
+	if (es->format == EXPLAIN_FORMAT_TEXT)
+	{
+		appendStringInfo(line, " time=%.3f..%.3f ms", first, last);
+		if (stats->run_us > 0)
+			appendStringInfo(line, " computed=%.3f ms waited for nodes=%.3f ms for reader=%.3f ms",
+							 computed_ms(stats), nodes, reader);
+		return;
+	}
+	ExplainPropertyFloat("First Batch Time", "ms", first, 3, es);
+	ExplainPropertyFloat("Last Batch Time", "ms", last, 3, es);
+	if (stats->run_us == 0)
+		return;
+	ExplainPropertyFloat("Compute Time", "ms", computed_ms(stats), 3, es);
+	ExplainPropertyFloat("Node Wait Time", "ms", nodes, 3, es);
+	ExplainPropertyFloat("Reader Wait Time", "ms", reader, 3, es);
+}
+
+/*
+ * Names the node that computed longest: nodes that wait for a slow one, or for the reader, run as
+ * long as it does.
+ */
+static void
+explain_slowest(RfScanState *state, ExplainState *es)
+{
+	const char *slowest = NULL;
+	double		most = 0;
+	double		total = 0;
+	int			count = 0;
+
+	for (int i = 0; i < state->part_count; i++)
+	{
+		RfStreamStats stats = part_stats(&state->parts[i]);
+
+		if (stats.run_us == 0)
+			continue;
+		if (slowest == NULL || computed_ms(&stats) > most)
+		{
+			slowest = part_name(&state->parts[i]);
+			most = computed_ms(&stats);
+		}
+		total += computed_ms(&stats);
+		count++;
+	}
+	if (count < 2 || total == 0)
+		return;
+	ExplainPropertyText("Slowest Node",
+						es->format == EXPLAIN_FORMAT_TEXT ?
+						psprintf("%s (%.2f times the average)", slowest, most * count / total) :
+						slowest, es);
+}
+
 /*
  * The nodes' lines add up all executions, as "Pulled" does; the exchanges' lines are of the last
- * one. Skew is the ratio of the busiest node to the mean.
+ * one. Skew is the ratio of the busiest node to the mean. Times follow the TIMING option.
  */
 void
 rf_explain_nodes_counters(RfScanState *state, ExplainState *es)
@@ -295,14 +366,20 @@ rf_explain_nodes_counters(RfScanState *state, ExplainState *es)
 	for (int i = 0; i < state->part_count; i++)
 	{
 		RfStreamStats stats = part_stats(&state->parts[i]);
+		StringInfoData line;
 
 		if (text)
 		{
-			ExplainPropertyText(psprintf("Node %s", part_name(&state->parts[i])),
-								stats.streams == 0 ? "not executed" :
-								psprintf("rows=" UINT64_FORMAT " batches=" UINT64_FORMAT
-										 " bytes=" UINT64_FORMAT,
-										 stats.rows, stats.batches, stats.bytes), es);
+			initStringInfo(&line);
+			if (stats.streams == 0)
+				appendStringInfoString(&line, "not executed");
+			else
+				appendStringInfo(&line,
+								 "rows=" UINT64_FORMAT " batches=" UINT64_FORMAT
+								 " bytes=" UINT64_FORMAT,
+								 stats.rows, stats.batches, stats.bytes);
+			explain_times(&stats, &line, es);
+			ExplainPropertyText(psprintf("Node %s", part_name(&state->parts[i])), line.data, es);
 			continue;
 		}
 		ExplainOpenGroup("Node", NULL, true, es);
@@ -311,10 +388,12 @@ rf_explain_nodes_counters(RfScanState *state, ExplainState *es)
 		ExplainPropertyUInteger("Remote Rows", NULL, stats.rows, es);
 		ExplainPropertyUInteger("Batches", NULL, stats.batches, es);
 		ExplainPropertyUInteger("Bytes", NULL, stats.bytes, es);
+		explain_times(&stats, NULL, es);
 		ExplainCloseGroup("Node", NULL, true, es);
 	}
 	if (!text)
 		ExplainCloseGroup("Node Counters", "Node Counters", false, es);
+	explain_slowest(state, es);
 
 	if (state->exchanges == NIL || !state->started)
 		return;

@@ -40,7 +40,7 @@ rf_session_cancel_start(RfSession *session)
 {
 	RfCancel   *cancel = calloc(1, sizeof(RfCancel));
 
-	if (session->cancel != NULL || cancel == NULL)
+	if (session->cancel.request != NULL || cancel == NULL)
 	{
 		free(cancel);
 		return;
@@ -48,20 +48,20 @@ rf_session_cancel_start(RfSession *session)
 	cancel->conn = PQcancelCreate(session->conn);
 	cancel->status = cancel->conn && PQcancelStart(cancel->conn) ?
 		PGRES_POLLING_WRITING : PGRES_POLLING_FAILED;
-	session->cancel = cancel;
+	session->cancel.request = cancel;
 }
 
 static bool
 under_way(const RfSession *session)
 {
-	return session->cancel->status != PGRES_POLLING_OK &&
-		session->cancel->status != PGRES_POLLING_FAILED;
+	return session->cancel.request->status != PGRES_POLLING_OK &&
+		session->cancel.request->status != PGRES_POLLING_FAILED;
 }
 
 static void
 step(RfSession *session, long timeout_ms)
 {
-	RfCancel   *cancel = session->cancel;
+	RfCancel   *cancel = session->cancel.request;
 	struct pollfd fd;
 
 	fd.fd = PQcancelSocket(cancel->conn);
@@ -76,24 +76,24 @@ rf_session_cancel_finish(RfSession *session, TimestampTz deadline)
 {
 	bool		ok;
 
-	if (session->cancel == NULL)
+	if (session->cancel.request == NULL)
 		return false;
 	while (under_way(session) && remaining(deadline) > 0)
 	{
 		for (RfSession *other = session->cancel_next; other != NULL && other != session;
 			 other = other->cancel_next)
 		{
-			if (other->cancel != NULL && under_way(other))
+			if (other->cancel.request != NULL && under_way(other))
 				step(other, 0);
 		}
 		step(session, Min(remaining(deadline), STEP_MS));
 	}
 	if (under_way(session))
 		session->broken = true;
-	ok = session->cancel->status == PGRES_POLLING_OK;
-	PQcancelFinish(session->cancel->conn);
-	free(session->cancel);
-	session->cancel = NULL;
+	ok = session->cancel.request->status == PGRES_POLLING_OK;
+	PQcancelFinish(session->cancel.request->conn);
+	free(session->cancel.request);
+	session->cancel.request = NULL;
 	return ok;
 }
 
@@ -145,7 +145,7 @@ cancel_thread(void *arg)
 void
 rf_session_cancel_start(RfSession *session)
 {
-	RfCancel   *request = session->cancel == NULL ? calloc(1, sizeof(RfCancel)) : NULL;
+	RfCancel   *request = session->cancel.request == NULL ? calloc(1, sizeof(RfCancel)) : NULL;
 	pthread_attr_t attr;
 	pthread_t	thread;
 	sigset_t	all;
@@ -172,7 +172,7 @@ rf_session_cancel_start(RfSession *session)
 	pthread_attr_destroy(&attr);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	if (started)
-		session->cancel = request;
+		session->cancel.request = request;
 	else
 		cancel_free(request);	/* no thread has it */
 }
@@ -180,7 +180,7 @@ rf_session_cancel_start(RfSession *session)
 bool
 rf_session_cancel_finish(RfSession *session, TimestampTz deadline)
 {
-	RfCancel   *request = session->cancel;
+	RfCancel   *request = session->cancel.request;
 	bool		ok = false;
 
 	if (request == NULL)
@@ -204,7 +204,7 @@ rf_session_cancel_finish(RfSession *session, TimestampTz deadline)
 			break;
 		}
 	}
-	session->cancel = NULL;
+	session->cancel.request = NULL;
 	cancel_release(request);
 	return ok;
 }

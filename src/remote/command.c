@@ -48,10 +48,10 @@ command_gone(void *arg)
 
 	rf_pipeline_clear(&command->pipeline);
 	if (command->connection == 0 || session->conn == NULL ||
-		command->connection != session->connection_count)
+		command->connection != session->prepared.connection)
 		return;
 	caller = MemoryContextSwitchTo(TopMemoryContext);
-	session->garbage = lappend(session->garbage, pstrdup(command->name));
+	session->prepared.garbage = lappend(session->prepared.garbage, pstrdup(command->name));
 	MemoryContextSwitchTo(caller);
 }
 
@@ -89,7 +89,7 @@ send_garbage(RfSession *session, RfPipeline *pipeline)
 {
 	ListCell   *lc;
 
-	foreach(lc, session->garbage)
+	foreach(lc, session->prepared.garbage)
 	{
 		char	   *sql = psprintf("DEALLOCATE %s", (char *) lfirst(lc));
 		bool		sent = rf_session_send(session, sql);
@@ -99,8 +99,8 @@ send_garbage(RfSession *session, RfPipeline *pipeline)
 			return false;
 		pipeline->before++;
 	}
-	list_free_deep(session->garbage);
-	session->garbage = NIL;
+	list_free_deep(session->prepared.garbage);
+	session->prepared.garbage = NIL;
 	return true;
 }
 
@@ -134,16 +134,16 @@ rf_command_send(RfCommand *command, const char *const *values)
 		sent = sent && PQsendQueryParams(conn, command->before, command->before_params, NULL,
 										 values, NULL, NULL, 0) == 1;
 	}
-	if (!command->used || session->shared)
+	if (!command->used || session->node.pooled)
 		sent = sent && PQsendQueryParams(conn, command->sql, command->param_count, NULL,
 										 values, NULL, NULL, 0) == 1;
 	else
 	{
-		command->preparing = command->connection != session->connection_count;
+		command->preparing = command->connection != session->prepared.connection;
 		if (command->preparing)
 		{
 			snprintf(command->name, sizeof(command->name), "rdma_fdw_s%u",
-					 ++session->statement_count);
+					 ++session->prepared.count);
 			command->pipeline.before++;
 			sent = sent && PQsendPrepare(conn, command->name, command->sql, 0, NULL) == 1;
 		}
@@ -170,7 +170,7 @@ rf_command_receive(RfCommand *command)
 	result = rf_pipeline_result(&command->pipeline);
 	rf_session_check_text(session, result, command->sql);
 	if (command->preparing && has_succeeded(result))
-		command->connection = session->connection_count;
+		command->connection = session->prepared.connection;
 	return result;
 }
 
@@ -236,7 +236,7 @@ rf_commands_execute(RfCommand **commands, int count, const char *const *values, 
 	for (int i = 0; i < count; i++)
 	{
 		if (commands[i]->preparing)
-			commands[i]->connection = sessions[i]->connection_count;
+			commands[i]->connection = sessions[i]->prepared.connection;
 		results[i] = rf_pipeline_result(&commands[i]->pipeline);
 	}
 	pfree(sessions);

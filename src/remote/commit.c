@@ -74,8 +74,8 @@ rf_commit_await_end(RfSession *session, const char *sql, int depth, bool commit)
 		rf_session_raise(session, result, sql);
 	rolled_back = strcmp(PQcmdStatus(result), "ROLLBACK") == 0;
 	PQclear(result);
-	session->depth = depth;
-	session->unsure = false;
+	session->xact.depth = depth;
+	session->xact.unsure = false;
 
 	/* COMMIT of a failed transaction, which rolls back; something here caught its error */
 	if (rolled_back && commit)
@@ -88,7 +88,7 @@ rf_commit_await_end(RfSession *session, const char *sql, int depth, bool commit)
 static void
 send_end(RfSession *session, const char *sql)
 {
-	session->unsure = true;
+	session->xact.unsure = true;
 	if (!PQsendQuery(session->conn, sql))
 		rf_session_lost(session);
 	rf_session_flush(session);
@@ -97,7 +97,7 @@ send_end(RfSession *session, const char *sql)
 bool
 rf_session_must_commit(RfSession *session)
 {
-	return session->wrote || IsolationIsSerializable();
+	return session->xact.wrote || IsolationIsSerializable();
 }
 
 /*
@@ -117,7 +117,7 @@ await_end(RfSession *session, TimestampTz deadline)
 		if (left <= 0 || ((got & WL_SOCKET_READABLE) && !PQconsumeInput(session->conn)))
 		{
 			session->broken = true;
-			session->depth = 0;
+			session->xact.depth = 0;
 			return;
 		}
 	}
@@ -137,15 +137,15 @@ commit_sessions(bool wrote)
 
 	for (session = rf_session_iterate(true); session; session = rf_session_iterate(false))
 	{
-		if (session->depth == 0 || session->wrote != wrote)
+		if (session->xact.depth == 0 || session->xact.wrote != wrote)
 			continue;
 		send_end(session, COMMIT_SQL);
-		if (!session->parallel_commit)
+		if (!session->options.parallel_commit)
 			await_end(session, deadline);
 	}
 	for (session = rf_session_iterate(true); session; session = rf_session_iterate(false))
 	{
-		if (session->depth > 0 && session->wrote == wrote)
+		if (session->xact.depth > 0 && session->xact.wrote == wrote)
 			await_end(session, deadline);
 	}
 }
@@ -157,7 +157,7 @@ count_writers(void)
 	int			count = 0;
 
 	for (session = rf_session_iterate(true); session; session = rf_session_iterate(false))
-		count += session->depth > 0 && session->wrote;
+		count += session->xact.depth > 0 && session->xact.wrote;
 	return count;
 }
 
@@ -172,7 +172,7 @@ find_writers(void)
 
 	for (session = rf_session_iterate(true); session; session = rf_session_iterate(false))
 	{
-		if (session->depth == 0 || !session->wrote)
+		if (session->xact.depth == 0 || !session->xact.wrote)
 			continue;
 		if (!PQsendQuery(session->conn, RF_WROTE_SQL))
 			rf_session_lost(session);
@@ -182,7 +182,7 @@ find_writers(void)
 	{
 		PGresult   *result;
 
-		if (session->depth == 0 || !session->wrote)
+		if (session->xact.depth == 0 || !session->xact.wrote)
 			continue;
 		result = rf_session_result(session);
 		PQclear(rf_session_result(session));
@@ -195,7 +195,7 @@ find_writers(void)
 			rf_session_raise(session, result, RF_WROTE_SQL);
 		if (PQntuples(result) != 1 || PQnfields(result) != 1)
 			rf_session_bad_answer(session, result, RF_WROTE_SQL);
-		session->wrote = PQgetvalue(result, 0, 0)[0] != 'f';
+		session->xact.wrote = PQgetvalue(result, 0, 0)[0] != 'f';
 		PQclear(result);
 	}
 }
@@ -213,7 +213,7 @@ can_prepare(void)
 
 	for (session = rf_session_iterate(true); session; session = rf_session_iterate(false))
 	{
-		if (session->depth > 0 && session->wrote && detail == NULL)
+		if (session->xact.depth > 0 && session->xact.wrote && detail == NULL)
 			detail = rf_session_unpreparable(session, &hint);
 	}
 	if (detail == NULL)
@@ -257,7 +257,7 @@ await_prepared(RfSession *session)
 		ReThrowError(error);
 	}
 	PG_END_TRY();
-	session->part = RF_PART_PREPARED;
+	session->commit.part = RF_PART_PREPARED;
 }
 
 /* In the order of their sessions, each with the number of its place in its name. */
@@ -272,11 +272,11 @@ list_parts(int count)
 	part_count = 0;
 	for (session = rf_session_iterate(true); session; session = rf_session_iterate(false))
 	{
-		if (session->depth == 0 || !session->wrote)
+		if (session->xact.depth == 0 || !session->xact.wrote)
 			continue;
 		parts[part_count++] = session;
 		gid.part = part_count;
-		rf_gid_print(&gid, session->gid);
+		rf_gid_print(&gid, session->commit.gid);
 	}
 }
 
@@ -300,22 +300,22 @@ prepare_all(int count)
 	for (int i = 0; i < part_count; i++)
 	{
 		rf_step("prepare", i + 1);
-		parts[i]->part = RF_PART_SENT;
-		snprintf(sql, sizeof(sql), RF_PREPARE_SQL "'%s'", parts[i]->gid);
+		parts[i]->commit.part = RF_PART_SENT;
+		snprintf(sql, sizeof(sql), RF_PREPARE_SQL "'%s'", parts[i]->commit.gid);
 		send_end(parts[i], sql);
 		rf_step("prepare_sent", i + 1);
-		if (!parts[i]->parallel_commit)
+		if (!parts[i]->options.parallel_commit)
 			await_prepared(parts[i]);
 	}
 	for (int i = 0; i < part_count; i++)
 	{
-		if (parts[i]->part != RF_PART_PREPARED)
+		if (parts[i]->commit.part != RF_PART_PREPARED)
 			await_prepared(parts[i]);
 		rf_step("prepared", i + 1);
-		strlcpy(decisions[i].gid, parts[i]->gid, sizeof(decisions[i].gid));
+		strlcpy(decisions[i].gid, parts[i]->commit.gid, sizeof(decisions[i].gid));
 		decisions[i].serverid = parts[i]->serverid;
 		decisions[i].userid = parts[i]->userid;
-		decisions[i].node = parts[i]->cluster;
+		decisions[i].node = parts[i]->node.cluster;
 		decisions[i].decided = now;
 	}
 	rf_decision_write(table, decisions, part_count);
@@ -356,13 +356,13 @@ check_constraints(void)
 
 	for (session = rf_session_iterate(true); session; session = rf_session_iterate(false))
 	{
-		if (session->depth > 0 && session->wrote)
+		if (session->xact.depth > 0 && session->xact.wrote)
 			send_end(session, sql);
 	}
 	for (session = rf_session_iterate(true); session; session = rf_session_iterate(false))
 	{
-		if (session->depth > 0 && session->wrote)
-			rf_commit_await_end(session, sql, session->depth, false);
+		if (session->xact.depth > 0 && session->xact.wrote)
+			rf_commit_await_end(session, sql, session->xact.depth, false);
 	}
 }
 
@@ -436,7 +436,7 @@ take_answer(RfSession *session)
 		if (result == NULL)
 			return true;
 		if (PQresultStatus(result) == PGRES_COMMAND_OK)
-			session->part = RF_PART_NONE;
+			session->commit.part = RF_PART_NONE;
 		/* libpq gives nothing else before data have been copied, so this would go on for ever */
 		session->broken |= rf_result_is_copy(result) || PQstatus(conn) != CONNECTION_OK;
 		PQclear(result);
@@ -496,7 +496,7 @@ rf_commit_after(void)
 		RfSession  *session = parts[i];
 
 		rf_step("commit_prepared", i + 1);
-		snprintf(sql, sizeof(sql), "COMMIT PREPARED '%s'", session->gid);
+		snprintf(sql, sizeof(sql), "COMMIT PREPARED '%s'", session->commit.gid);
 		polls[i].fd = -1;
 		polls[i].events = POLLIN;
 		if (session->broken || PQstatus(session->conn) != CONNECTION_OK ||
@@ -517,23 +517,23 @@ rf_commit_finish(bool commit)
 
 	for (session = rf_session_iterate(true); session; session = rf_session_iterate(false))
 	{
-		if (session->part == RF_PART_NONE)
+		if (session->commit.part == RF_PART_NONE)
 			continue;
-		rf_commit_unresolved(session->serverid, session->userid, session->cluster, session->gid,
-							 commit);
-		session->part = RF_PART_NONE;
+		rf_commit_unresolved(session->serverid, session->userid, session->node.cluster,
+							 session->commit.gid, commit);
+		session->commit.part = RF_PART_NONE;
 		if (commit)
 			ereport(WARNING,
 					(errmsg("the transaction has committed, and server \"%s\" has not confirmed that",
 							session->server_name),
-					 errdetail("It is prepared there as \"%s\".", session->gid),
+					 errdetail("It is prepared there as \"%s\".", session->commit.gid),
 					 errhint("It will be committed there in the background. See "
 							 "rdma.transactions.")));
 		else
 			ereport(WARNING,
 					(errmsg("the transaction was rolled back, and server \"%s\" has not confirmed that",
 							session->server_name),
-					 errdetail("It may be prepared there as \"%s\".", session->gid),
+					 errdetail("It may be prepared there as \"%s\".", session->commit.gid),
 					 errhint("It will be rolled back there in the background. See "
 							 "rdma.transactions.")));
 	}

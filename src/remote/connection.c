@@ -61,7 +61,7 @@ rf_session_get(UserMapping *user, bool in_transaction)
 	rf_transaction_register();
 	rf_session_set_in_use(true);
 
-	if (session->depth > 0 || session->running || session->load ||
+	if (session->xact.depth > 0 || session->running || session->load ||
 		!dlist_is_empty(&session->collecting))
 	{
 		if (session->broken || session->conn == NULL || PQstatus(session->conn) != CONNECTION_OK)
@@ -78,7 +78,7 @@ rf_session_get(UserMapping *user, bool in_transaction)
 														 * of a mapping for PUBLIC */
 
 	session->userid = user->userid;
-	session->transactional = in_transaction || session->depth > 0;
+	session->xact.wanted = in_transaction || session->xact.depth > 0;
 	if (in_transaction)
 		rf_session_verify_placement(session);
 	return session;
@@ -121,12 +121,12 @@ suitability(Oid userid, Oid serverid)
 	if (!OidIsValid(umid))
 		return NO_MAPPING;
 	session = rf_session_find(umid);
-	if (session->depth > 0)
-		return session->reads_copies ? READS_COPIES : IN_USE;
+	if (session->xact.depth > 0)
+		return session->xact.reads_copies ? READS_COPIES : IN_USE;
 	if (session->conn != NULL && !session->broken && PQstatus(session->conn) == CONNECTION_OK)
 		return CONNECTED;
-	if (session->lost_at != 0 &&
-		!TimestampDifferenceExceeds(session->lost_at, GetCurrentTimestamp(), LOST_MS))
+	if (session->loss.at != 0 &&
+		!TimestampDifferenceExceeds(session->loss.at, GetCurrentTimestamp(), LOST_MS))
 		return LOST;
 	return NOT_CONNECTED;
 }
@@ -153,15 +153,15 @@ rf_session_try(UserMapping *user)
 		RfSession  *lost = rf_session_find(user->umid);
 
 		/* the transaction's work there is lost */
-		if (lost->depth > 0 || !is_connection_error(geterrcode()))
+		if (lost->xact.depth > 0 || !is_connection_error(geterrcode()))
 			PG_RE_THROW();
 		MemoryContextSwitchTo(TopMemoryContext);
-		if (lost->why != NULL)
-			FreeErrorData(lost->why);
-		lost->why = NULL;
-		lost->why = CopyErrorData();
+		if (lost->loss.why != NULL)
+			FreeErrorData(lost->loss.why);
+		lost->loss.why = NULL;
+		lost->loss.why = CopyErrorData();
 		FlushErrorState();
-		lost->lost_at = GetCurrentTimestamp();
+		lost->loss.at = GetCurrentTimestamp();
 		MemoryContextSwitchTo(context);
 	}
 	PG_END_TRY();
@@ -171,7 +171,7 @@ rf_session_try(UserMapping *user)
 static bool
 is_left_out(const RfSession *session, uint64 statement)
 {
-	return statement != 0 && session->left_out >= statement;
+	return statement != 0 && session->loss.left_out >= statement;
 }
 
 RfSession *
@@ -180,7 +180,7 @@ rf_statement_session(uint64 statement, UserMapping *user)
 	RfSession  *session = rf_session_find(user->umid);
 
 	if (is_left_out(session, statement))
-		ReThrowError(session->why);
+		ReThrowError(session->loss.why);
 	return rf_session_get(user, true);
 }
 
@@ -207,7 +207,7 @@ rf_session_get_any(uint64 statement, Oid userid, List *servers, UserMapping **us
 
 		failed[i] = OidIsValid(umid) && is_left_out(rf_session_find(umid), statement);
 		if (failed[i])
-			append_reason(&reasons, rf_session_find(umid)->why);
+			append_reason(&reasons, rf_session_find(umid)->loss.why);
 	}
 	for (int tries = 0; tries < count; tries++)
 	{
@@ -233,12 +233,12 @@ rf_session_get_any(uint64 statement, Oid userid, List *servers, UserMapping **us
 		session = rf_session_try(*user);
 		if (session != NULL)
 		{
-			session->reads_copies |= count > 1;
+			session->xact.reads_copies |= count > 1;
 			pfree(failed);
 			return session;
 		}
 		failed[best] = true;
-		error = rf_session_find((*user)->umid)->why;
+		error = rf_session_find((*user)->umid)->loss.why;
 		if (count == 1)
 			ReThrowError(error);
 		ereport(LOG,
@@ -268,13 +268,40 @@ rf_session_forsake(UserMapping *user, uint32 uses)
 
 	if (!is_connection_error(geterrcode()) || session->uses != uses)
 		return false;
-	session->lost_at = GetCurrentTimestamp();
+	session->loss.at = GetCurrentTimestamp();
 	rf_session_disconnect(session);
 	return true;
 }
 
 /* ---------- connecting ---------- */
 
+/* Options that the server does not have get their defaults. */
+static void
+read_options(RfSessionOptions *options, const ForeignServer *server)
+{
+	ListCell   *lc;
+
+	options->keep = options->parallel_commit = options->parallel_abort = true;
+	options->require_encryption = false;
+	foreach(lc, server->options)
+	{
+		DefElem    *def = lfirst_node(DefElem, lc);
+
+		if (strcmp(def->defname, "keep_connections") == 0)
+			options->keep = defGetBoolean(def);
+		else if (strcmp(def->defname, "parallel_commit") == 0)
+			options->parallel_commit = defGetBoolean(def);
+		else if (strcmp(def->defname, "parallel_abort") == 0)
+			options->parallel_abort = defGetBoolean(def);
+		else if (strcmp(def->defname, "encryption") == 0)
+			options->require_encryption = strcmp(defGetString(def), "require") == 0;
+	}
+}
+
+/*
+ * Reads the options of server and mapping, connects with them, and finds out which node it is and
+ * whose session there.
+ */
 static void
 connect_session(RfSession *session, UserMapping *user)
 {
@@ -284,7 +311,6 @@ connect_session(RfSession *session, UserMapping *user)
 	int			room = list_length(server->options) + list_length(user->options) + 4 +
 		RF_CREDENTIAL_OPTIONS;
 	int			n;
-	ListCell   *lc;
 	const char *host;
 
 	/* The entry may be of a mapping that was dropped since. Names change, too. */
@@ -296,24 +322,8 @@ connect_session(RfSession *session, UserMapping *user)
 	session->server_hash = GetSysCacheHashValue1(FOREIGNSERVEROID,
 												 ObjectIdGetDatum(server->serverid));
 	session->mapping_hash = GetSysCacheHashValue1(USERMAPPINGOID, ObjectIdGetDatum(user->umid));
-	session->keep = true;
-	session->parallel_commit = true;
-	session->parallel_abort = true;
-	session->require_encryption = false;
-	session->told_clear = false;
-	foreach(lc, server->options)
-	{
-		DefElem    *def = lfirst_node(DefElem, lc);
-
-		if (strcmp(def->defname, "keep_connections") == 0)
-			session->keep = defGetBoolean(def);
-		else if (strcmp(def->defname, "parallel_commit") == 0)
-			session->parallel_commit = defGetBoolean(def);
-		else if (strcmp(def->defname, "parallel_abort") == 0)
-			session->parallel_abort = defGetBoolean(def);
-		else if (strcmp(def->defname, "encryption") == 0)
-			session->require_encryption = strcmp(defGetString(def), "require") == 0;
-	}
+	read_options(&session->options, server);
+	session->engines.told_clear = false;
 
 	keywords = palloc0(room * sizeof(char *));
 	values = palloc0(room * sizeof(char *));
@@ -334,7 +344,7 @@ connect_session(RfSession *session, UserMapping *user)
 
 	rf_credentials_check(server, user);
 	session->conn = connect_server(server, keywords, values);
-	session->connection_count++;
+	session->prepared.connection++;
 
 	PG_TRY();
 	{
@@ -348,15 +358,15 @@ connect_session(RfSession *session, UserMapping *user)
 			host = PQhost(session->conn);
 		if (host == NULL || host[0] == '\0' || host[0] == '/' || host[0] == '@')
 			host = "localhost";
-		if (session->host)
-			pfree(session->host);
-		session->host = NULL;
-		session->host = MemoryContextStrdup(TopMemoryContext, host);
+		if (session->engines.host)
+			pfree(session->engines.host);
+		session->engines.host = NULL;
+		session->engines.host = MemoryContextStrdup(TopMemoryContext, host);
 
 		rf_session_pin_settings(session);
-		if (!session->shared)
+		if (!session->node.pooled)
 		{
-			RfWaitingSession mine = {session->cluster, PQbackendPID(session->conn),
+			RfWaitingSession mine = {session->node.cluster, PQbackendPID(session->conn),
 			server->serverid, user->userid};
 
 			rf_waiting_connected(&mine);

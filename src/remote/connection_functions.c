@@ -31,7 +31,7 @@ PG_FUNCTION_INFO_V1(rdma_disconnect_all);
 static bool
 in_use(RfSession *session)
 {
-	return session->depth > 0 || session->running != NULL || session->load != NULL ||
+	return session->xact.depth > 0 || session->running != NULL || session->load != NULL ||
 		!dlist_is_empty(&session->collecting);
 }
 

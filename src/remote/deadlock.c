@@ -166,7 +166,7 @@ add_remote_edges(Graph *graph, RfSession *session)
 		if (!rf_answer_int64(result, i, 0, 1, PG_INT32_MAX, &waiter) ||
 			!rf_answer_int64(result, i, 1, 1, PG_INT32_MAX, &blocker))
 			rf_session_bad_answer(session, result, EDGES_SQL);
-		add_edge(graph, session->serverid, session->cluster, waiter, blocker);
+		add_edge(graph, session->serverid, session->node.cluster, waiter, blocker);
 	}
 	PQclear(result);
 }

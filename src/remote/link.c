@@ -105,8 +105,9 @@ find_peer(ForeignServer *server)
 
 	for (session = rf_session_iterate(true); session != NULL; session = rf_session_iterate(false))
 	{
-		if (found == RF_NO_PEER && session->serverid == server->serverid && session->hello_valid)
-			found = rf_peer_find(&session->hello.node, false);
+		if (found == RF_NO_PEER && session->serverid == server->serverid &&
+			session->engines.hello_valid)
+			found = rf_peer_find(&session->engines.hello.node, false);
 	}
 	if (found != RF_NO_PEER)
 		return found;

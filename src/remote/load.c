@@ -173,24 +173,20 @@ create_encoder(RfLoad *load)
 {
 	RfSession  *session = load->session;
 	MemoryContext caller;
-	RfTypeImage image;
-	RfNodeId	node;
+	bool		portable;
+	int			encoding;
 
-	if (!session->hello_valid)
+	if (!session->engines.hello_valid)
 	{
 		/* it may open a savepoint, into which rows of an outer level's loads must not fall */
 		rf_session_settle(session);
 		rf_session_hello(session, false);
 	}
-	rf_node_self(&node, &image);
+	encoding = rf_session_encoding(session, &portable);
 	caller = MemoryContextSwitchTo(load->context);
 	load->encoder = rf_encoder_create(
 									  load->spec.desc, load->spec.column_count, load->spec.attnums,
-									  load->columns,
-									  memcmp(&image, &session->hello.image, sizeof(image)) != 0 ?
-									  RF_STREAM_PORTABLE :
-									  0,
-									  session->hello.encoding);
+									  load->columns, portable ? RF_STREAM_PORTABLE : 0, encoding);
 	load->private_batch = palloc_extended(load->private_size, MCXT_ALLOC_HUGE);
 	MemoryContextSwitchTo(caller);
 }

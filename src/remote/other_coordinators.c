@@ -40,7 +40,7 @@ static uint64 committing = 0;
 char *
 rf_others_sql(const RfSession *session)
 {
-	if (!session->compares)
+	if (!session->node.compares)
 		return pstrdup("SELECT 1");
 	return psprintf("SELECT rdma_internal.other_parts_age(" INT64_FORMAT ")",
 					(int64) GetSystemIdentifier());
@@ -49,13 +49,13 @@ rf_others_sql(const RfSession *session)
 void
 rf_others_note(RfSession *session, const PGresult *result)
 {
+	RfOthers   *others = &session->snapshot.others;
+
 	if (!rf_answer_has(result, 1, 1, 1) || strcmp(PQfname(result, 0), "other_parts_age") != 0)
 		return;
 	/* 0: as if it had not said anything */
-	session->others.taken_us = rf_answer_int64(result, 0, 0, 0, PG_INT64_MAX,
-											   &session->others.age_us) ?
-		rf_now_us() :
-		0;
+	others->taken_us = rf_answer_int64(result, 0, 0, 0, PG_INT64_MAX, &others->age_us) ?
+		rf_now_us() : 0;
 }
 
 static bool
@@ -72,7 +72,7 @@ are_quiet(List *sessions, const RfOthers *const *others)
 		const RfOthers *mine = others[foreach_current_index(lc)];
 
 		/* its answer may not have been read */
-		quiet &= !((RfSession *) lfirst(lc))->compares ||
+		quiet &= !((RfSession *) lfirst(lc))->node.compares ||
 			(mine->taken_us > 0 && mine->age_us > mine->taken_us - first);
 	}
 	return quiet;
@@ -131,17 +131,17 @@ ask(List *sessions, const char *sql, bool (*take) (const PGresult *result, void 
 
 	foreach(lc, sessions)
 	{
-		if (((RfSession *) lfirst(lc))->compares)
+		if (((RfSession *) lfirst(lc))->node.compares)
 			check_not_shared(lfirst(lc));
 	}
 	foreach(lc, sessions)
 	{
 		RfSession  *session = lfirst(lc);
 
-		if (!session->compares)
+		if (!session->node.compares)
 			continue;
 		/* a transaction that begins for a command that is about to be sent has nothing else */
-		if (!session->untouched)
+		if (!session->xact.untouched)
 			rf_session_settle(session);
 		if (PQtransactionStatus(session->conn) == PQTRANS_ACTIVE ||
 			PQpipelineStatus(session->conn) != PQ_PIPELINE_OFF)
@@ -155,7 +155,7 @@ ask(List *sessions, const char *sql, bool (*take) (const PGresult *result, void 
 	{
 		PGresult   *result;
 
-		if (!((RfSession *) lfirst(lc))->compares)
+		if (!((RfSession *) lfirst(lc))->node.compares)
 			continue;
 		result = take_result(lfirst(lc));
 		if (PQresultStatus(result) != PGRES_TUPLES_OK)

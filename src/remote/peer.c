@@ -17,11 +17,12 @@
 static int
 connect_peer(RfSession *session, RfError *error)
 {
+	RfSessionEngines *engines = &session->engines;
 	int			peer;
 	bool		fresh = false;
 	bool		again = true;
 
-	if (!session->hello_valid)
+	if (!engines->hello_valid)
 	{
 		fresh = true;
 		for (int i = 0; rf_shared && i < RF_MAX_PEERS; i++)
@@ -29,21 +30,21 @@ connect_peer(RfSession *session, RfError *error)
 			RfPeer	   *p = &rf_shared->peers[i];
 
 			if (atomic_load_explicit(&p->state, memory_order_acquire) == RF_PEER_CONNECTED &&
-				!p->accepted && strncmp(p->host, session->host, sizeof(p->host)) == 0)
+				!p->accepted && strncmp(p->host, engines->host, sizeof(p->host)) == 0)
 				fresh = false;
 		}
 		rf_session_hello(session, fresh);
 	}
 
-	peer = rf_peer_find(&session->hello.node, false);
+	peer = rf_peer_find(&engines->hello.node, false);
 	for (int tries = 0; peer == RF_NO_PEER && again && tries < RF_ENGINE_TRIES; tries++)
 	{
 		if (!fresh)
 			rf_session_hello(session, true);
 		fresh = again = false;
-		peer = rf_peer_find(&session->hello.node, false);
+		peer = rf_peer_find(&engines->hello.node, false);
 		if (peer == RF_NO_PEER)
-			peer = rf_peer_connect(session->host, &session->hello, NULL, &again, error);
+			peer = rf_peer_connect(engines->host, &engines->hello, NULL, &again, error);
 	}
 	return peer;
 }
@@ -55,18 +56,20 @@ connect_peer(RfSession *session, RfError *error)
 static void
 check_encryption(RfSession *session, int peer)
 {
+	RfSessionEngines *engines = &session->engines;
+	bool		required = session->options.require_encryption;
 	bool		device = strcmp(rf_shared->peers[peer].transport, "tcp") != 0;
 
 	if (strcmp(rf_shared->peers[peer].encryption, "none") != 0 ||
-		(!session->require_encryption && (session->told_clear || !rf_session_encrypted(session))))
+		(!required && (engines->told_clear || !rf_session_encrypted(session))))
 		return;
-	session->told_clear = true;
+	engines->told_clear = true;
 	ereport(
-			session->require_encryption ? ERROR : WARNING,
+			required ? ERROR : WARNING,
 			(errcode(ERRCODE_FDW_ERROR),
 			 errmsg("rows are not encrypted between this node and server \"%s\"",
 					session->server_name),
-			 session->require_encryption ?
+			 required ?
 			 errdetail("Option encryption of the server is \"require\".") :
 			 errdetail("Its database connection is."),
 			 device ?
@@ -102,21 +105,22 @@ rf_session_encrypted(RfSession *session)
 int
 rf_session_try_peer(RfSession *session)
 {
+	RfSessionEngines *engines = &session->engines;
 	RfError		error = {0};
-	bool		told = session->engine_error.kind != RF_ERROR_NONE;
+	bool		told = engines->error.kind != RF_ERROR_NONE;
 	int			peer;
 
-	if (told && GetCurrentTimestamp() < session->engine_retry)
+	if (told && GetCurrentTimestamp() < engines->retry)
 	{
-		if (!session->hello_valid)
+		if (!engines->hello_valid)
 			rf_session_hello(session, false);
-		if (rf_peer_find(&session->hello.node, false) == RF_NO_PEER)
+		if (rf_peer_find(&engines->hello.node, false) == RF_NO_PEER)
 			return RF_NO_PEER;
 	}
 	peer = connect_peer(session, &error);
 	if (peer != RF_NO_PEER)
 	{
-		session->engine_error.kind = RF_ERROR_NONE;
+		engines->error.kind = RF_ERROR_NONE;
 		check_encryption(session, peer);
 		return peer;
 	}
@@ -124,9 +128,9 @@ rf_session_try_peer(RfSession *session)
 		error.kind != RF_ERROR_NOT_CONNECTED)
 		rf_raise(&error, RF_NO_PEER);
 
-	session->engine_error = error;
-	session->engine_retry = TimestampTzPlusMilliseconds(
-														GetCurrentTimestamp(), (int64) rf_connect_timeout * RF_ENGINE_RETRY);
+	engines->error = error;
+	engines->retry = TimestampTzPlusMilliseconds(
+												 GetCurrentTimestamp(), (int64) rf_connect_timeout * RF_ENGINE_RETRY);
 	if (!told)
 		ereport(WARNING,
 				(errcode(rf_error_sqlstate(error.kind)),
@@ -142,7 +146,7 @@ rf_session_node(RfSession *session)
 {
 	rf_engine_require();
 	(void) rf_session_peer(session);
-	return &session->hello.node;
+	return &session->engines.hello.node;
 }
 
 int
@@ -152,6 +156,6 @@ rf_session_encoding(RfSession *session, bool *portable)
 	RfNodeId	node;
 
 	rf_node_self(&node, &image);
-	*portable = memcmp(&image, &session->hello.image, sizeof(image)) != 0;
-	return session->hello.encoding;
+	*portable = memcmp(&image, &session->engines.hello.image, sizeof(image)) != 0;
+	return session->engines.hello.encoding;
 }

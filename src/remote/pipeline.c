@@ -28,7 +28,7 @@ send_others(RfSession *session, RfPipeline *pipeline)
 	char	   *sql = rf_others_sql(session);
 	bool		sent;
 
-	session->others.asked_us = rf_now_us();
+	session->snapshot.others.asked_us = rf_now_us();
 	sent = send_opening(session, sql, pipeline);
 	pfree(sql);
 	return sent;
@@ -38,22 +38,22 @@ bool
 rf_pipeline_begin(RfSession *session, int target, RfPipeline *pipeline)
 {
 	memset(pipeline, 0, sizeof(*pipeline));
-	if (session->depth == 0 && target > 0)
+	if (session->xact.depth == 0 && target > 0)
 		rf_snapshot_begin(session);
-	session->untouched = false;
+	session->xact.untouched = false;
 	if (PQenterPipelineMode(session->conn) != 1)
 		return false;
-	for (int level = session->depth + 1; level <= target; level++)
+	for (int level = session->xact.depth + 1; level <= target; level++)
 	{
 		char	   *begin = rf_transaction_begin_sql(session, level);
 		bool		sent = send_opening(session, begin, pipeline);
 
 		pfree(begin);
-		session->unsure = true;
-		session->depth = level;
-		if (sent && level == 1 && session->shared)
+		session->xact.unsure = true;
+		session->xact.depth = level;
+		if (sent && level == 1 && session->node.pooled)
 			sent = send_opening(session, RF_LOCAL_SETTINGS_SQL, pipeline);
-		if (sent && level == 1 && IsolationUsesXactSnapshot() && session->compares &&
+		if (sent && level == 1 && IsolationUsesXactSnapshot() && session->node.compares &&
 			rf_snapshot_is_common())
 			sent = send_others(session, pipeline);
 		if (!sent)
@@ -117,7 +117,7 @@ rf_pipeline_take(RfSession *session, RfPipeline *pipeline)
 			if (pipeline->opening > 0)
 				rf_others_note(session, result);
 			if (pipeline->opening > 0 && --pipeline->opening == 0)
-				session->unsure = false;
+				session->xact.unsure = false;
 			PQclear(result);
 		}
 		else if (pipeline->result == NULL && status != PGRES_PIPELINE_ABORTED)

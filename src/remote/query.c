@@ -53,25 +53,25 @@ send_simple(RemoteQuery *query, int target, bool bare)
 	RfSession  *session = query->session;
 	StringInfoData buf;
 
-	if (session->depth == 0 && target > 0)
+	if (session->xact.depth == 0 && target > 0)
 		rf_snapshot_begin(session);
-	session->untouched = false;
+	session->xact.untouched = false;
 	initStringInfo(&buf);
-	if (session->shared && target == 0 && !bare)
+	if (session->node.pooled && target == 0 && !bare)
 		appendStringInfo(&buf, "%s;", RF_LOCAL_SETTINGS_SQL);
-	for (int level = session->depth + 1; level <= target && !bare; level++)
+	for (int level = session->xact.depth + 1; level <= target && !bare; level++)
 	{
 		char	   *begin = rf_transaction_begin_sql(session, level);
 
 		query->opening++;
 		appendStringInfo(&buf, "%s;", begin);
 		pfree(begin);
-		if (level == 1 && session->shared)
+		if (level == 1 && session->node.pooled)
 			appendStringInfo(&buf, "%s;", RF_LOCAL_SETTINGS_SQL);
 	}
 	appendStringInfoString(&buf, query->sql);
-	session->unsure |= query->opening > 0;
-	session->depth += query->opening;
+	session->xact.unsure |= query->opening > 0;
+	session->xact.depth += query->opening;
 	if (!PQsendQuery(session->conn, buf.data))
 		rf_session_lost(session);
 	rf_session_flush(session);
@@ -82,7 +82,8 @@ send_simple(RemoteQuery *query, int target, bool bare)
 static void
 send_query(RemoteQuery *query, RfSession *session, const char *sql, CommandKind kind)
 {
-	int			target = session->transactional ? rf_transaction_target(session) : session->depth;
+	int			target = session->xact.wanted ? rf_transaction_target(session) :
+		session->xact.depth;
 	bool		sent;
 
 	memset(query, 0, sizeof(*query));
@@ -95,7 +96,7 @@ send_query(RemoteQuery *query, RfSession *session, const char *sql, CommandKind 
 		return;
 	}
 	sent = rf_pipeline_begin(session, target, &query->pipeline);
-	if (sent && session->shared && target == 0)
+	if (sent && session->node.pooled && target == 0)
 	{
 		query->pipeline.before++;
 		sent = rf_session_send(session, RF_LOCAL_SETTINGS_SQL);
@@ -126,7 +127,7 @@ take_results(void *queries, int i)
 		}
 		if (query->opening > 0 && PQresultStatus(result) == PGRES_COMMAND_OK &&
 			--query->opening == 0)
-			query->session->unsure = false;
+			query->session->xact.unsure = false;
 		if (query->last && PQresultStatus(query->last) == PGRES_FATAL_ERROR)
 			PQclear(result);
 		else
@@ -280,7 +281,7 @@ rf_sessions_execute_bare(RfSession *const *sessions, int count, const char *path
 	for (int i = 0; i < count; i++)
 	{
 		rf_session_settle(sessions[i]);
-		if (sessions[i]->depth > 0 || sessions[i]->shared)
+		if (sessions[i]->xact.depth > 0 || sessions[i]->node.pooled)
 			continue;
 		/* No abort reverts it: after an error the connection is used for nothing else. */
 		invalidated[changed_count] = sessions[i]->invalidated;
@@ -349,7 +350,7 @@ read_hello(RfSession *session, PGresult *answer, PGresult *prepare_error)
 		memcpy(&version, PQgetvalue(answer, 0, 0), sizeof(version));
 	if (length == (int) sizeof(RfHelloReply) && version == RF_WIRE_VERSION)
 	{
-		memcpy(&session->hello, PQgetvalue(answer, 0, 0), sizeof(RfHelloReply));
+		memcpy(&session->engines.hello, PQgetvalue(answer, 0, 0), sizeof(RfHelloReply));
 		PQclear(answer);
 		return;
 	}
@@ -380,27 +381,28 @@ read_hello(RfSession *session, PGresult *answer, PGresult *prepare_error)
 void
 rf_session_hello(RfSession *session, bool need_token)
 {
+	RfHelloReply *hello = &session->engines.hello;
 	static const Oid hello_types[] = {BYTEAOID};
 	RfHelloRequest request;
 	const char *value = (const char *) &request;
 	int			length = sizeof(request);
 	int			format = 1;
-	bool		prepare = !session->prepared && !session->shared;
+	bool		prepare = !session->prepared.has_stream && !session->node.pooled;
 	RfPipeline	pipeline;
 	bool		sent;
 
 	rf_session_free(session);
 	rf_hello_request(&request, need_token);
-	session->hello_valid = false;
+	session->engines.hello_valid = false;
 	if (prepare)
-		snprintf(session->stream_statement, sizeof(session->stream_statement), "rdma_fdw_stream%u",
-				 ++session->statement_count);
+		snprintf(session->prepared.stream, sizeof(session->prepared.stream), "rdma_fdw_stream%u",
+				 ++session->prepared.count);
 
-	sent = rf_pipeline_begin(session, session->depth == 0 ? 0 : rf_transaction_target(session),
+	sent = rf_pipeline_begin(session, session->xact.depth == 0 ? 0 : rf_transaction_target(session),
 							 &pipeline) &&
 		PQsendQueryParams(session->conn, RF_HELLO_SQL, 1, hello_types, &value, &length, &format,
 						  1) &&
-		(!prepare || PQsendPrepare(session->conn, session->stream_statement, RF_STREAM_SQL, 4,
+		(!prepare || PQsendPrepare(session->conn, session->prepared.stream, RF_STREAM_SQL, 4,
 								   rf_stream_types));
 	rf_pipeline_send(session, sent);
 	rf_pipeline_finish(session, &pipeline);
@@ -413,8 +415,8 @@ rf_session_hello(RfSession *session, bool need_token)
 	read_hello(session, pipeline.result, pipeline.later_error);
 	if (pipeline.later_error)
 		raise_unless_missing(session, pipeline.later_error, RF_STREAM_SQL);
-	session->hello.extension_version[sizeof(session->hello.extension_version) - 1] = '\0';
-	session->hello.address[sizeof(session->hello.address) - 1] = '\0';
-	session->hello_valid = true;
-	session->prepared = !session->shared;
+	hello->extension_version[sizeof(hello->extension_version) - 1] = '\0';
+	hello->address[sizeof(hello->address) - 1] = '\0';
+	session->engines.hello_valid = true;
+	session->prepared.has_stream = !session->node.pooled;
 }

@@ -152,7 +152,7 @@ finish_part(RfSession *session, const char *gid, bool commit)
 	{
 		const char *message = PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY);
 
-		note_problem(session, session->cluster, gid, commit, GetCurrentTimestamp(),
+		note_problem(session, session->node.cluster, gid, commit, GetCurrentTimestamp(),
 					 message ? rf_message_text(message) : "unknown error");
 	}
 	else
@@ -219,7 +219,7 @@ remove_finished(RfSession *session, Oid serverid, Oid userid, int64 preparing)
 		if (decisions[i].serverid != serverid || decisions[i].userid != userid ||
 			!rf_gid_parse(decisions[i].gid, &gid) || rf_commit_is_active(&gid))
 			continue;
-		if (decisions[i].node == session->cluster)
+		if (decisions[i].node == session->node.cluster)
 			done[done_count++] = decisions[i].gid;
 		else
 			note_problem(session, decisions[i].node, decisions[i].gid, true, decisions[i].decided,
@@ -240,7 +240,7 @@ remove_finished(RfSession *session, Oid serverid, Oid userid, int64 preparing)
 		{
 			RfDecision *decision = (RfDecision *) (done[i] - offsetof(RfDecision, gid));
 
-			note_problem(session, session->cluster, done[i], true, decision->decided,
+			note_problem(session, session->node.cluster, done[i], true, decision->decided,
 						 "another role or database of the node has it prepared");
 			done[i] = done[--done_count];
 		}
@@ -260,7 +260,7 @@ rf_recover_node(RfSession *session, Oid serverid, Oid userid)
 
 	remove_finished(session, serverid, userid, preparing);
 	if (began_before(preparing, rf_commit_life_start()))
-		note_problem(session, session->cluster, "", false, GetCurrentTimestamp(),
+		note_problem(session, session->node.cluster, "", false, GetCurrentTimestamp(),
 					 "a session there may still prepare a transaction of before the last start");
 	else
 		rf_commit_asked(serverid, userid, false);

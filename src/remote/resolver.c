@@ -517,7 +517,7 @@ visit(const Target *target, TimeoutId timeout)
 			RfSession  *session = rf_session_get(user, false);
 			int			finished;
 
-			session->keep = false;
+			session->options.keep = false;
 			session->suspect = true;	/* an error waits only briefly for it */
 			finished = rf_recover_node(session, target->serverid, target->userid);
 			if (finished > 0)

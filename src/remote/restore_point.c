@@ -212,10 +212,10 @@ connect_all(int *count)
 					(errcode(ERRCODE_ACTIVE_SQL_TRANSACTION),
 					 errmsg("rdma.create_restore_point cannot run in a transaction that has used "
 							"server \"%s\"", point->server->servername)));
-		point->here = point->session->cluster == GetSystemIdentifier();
+		point->here = point->session->node.cluster == GetSystemIdentifier();
 		for (const Point *other = points; other < point && point->same == NULL; other++)
 		{
-			if (other->session->cluster == point->session->cluster)
+			if (other->session->node.cluster == point->session->node.cluster)
 				point->same = other;
 		}
 		if (!point->here && point->same == NULL)

@@ -121,7 +121,7 @@ rf_session_list_open(void)
 	hash_seq_init(&seq, sessions);
 	while ((session = hash_seq_search(&seq)) != NULL)
 	{
-		if (session->depth > 0)
+		if (session->xact.depth > 0)
 			open = lappend(open, session);
 	}
 	return open;
@@ -137,7 +137,7 @@ rf_session_other(RfSession *session)
 	hash_seq_init(&seq, sessions);
 	while ((other = hash_seq_search(&seq)) != NULL)
 	{
-		if (other != session && other->depth > 0)
+		if (other != session && other->xact.depth > 0)
 		{
 			hash_seq_term(&seq);
 			return other;
@@ -161,7 +161,7 @@ rf_session_is_busy(RfSession *session)
 const char *
 rf_session_host(RfSession *session)
 {
-	return session->host;
+	return session->engines.host;
 }
 
 const char *
@@ -173,19 +173,19 @@ rf_session_server_name(RfSession *session)
 bool
 rf_session_is_pooled(RfSession *session)
 {
-	return session->shared;
+	return session->node.pooled;
 }
 
 bool
 rf_session_in_transaction(RfSession *session)
 {
-	return session->depth > 0;
+	return session->xact.depth > 0;
 }
 
 bool
 rf_session_is_fresh(RfSession *session)
 {
-	return session->depth == 0 || session->untouched;
+	return session->xact.depth == 0 || session->xact.untouched;
 }
 
 /* ---------- commands that run in the session ---------- */
@@ -214,7 +214,7 @@ rf_session_unpreparable(RfSession *session, const char **hint)
 		*hint = "Add rdma_fdw to shared_preload_libraries here, and restart the server.";
 		return "rdma_fdw was not loaded when the server started.";
 	}
-	if (session->max_prepared == 0)
+	if (session->node.max_prepared == 0)
 	{
 		*hint = "Set max_prepared_transactions there, or add rdma_fdw to shared_preload_libraries, "
 			"which does so, and restart that server.";
@@ -245,18 +245,18 @@ rf_session_will_write(RfSession *session)
 	RfSession  *other;
 	bool		elsewhere = TransactionIdIsValid(GetTopTransactionIdIfAny());
 
-	if (session->wrote)
+	if (session->xact.wrote)
 		return;
 	if (rf_commit_mode == RF_COMMIT_REQUIRED)
 	{
 		/* not rf_session_iterate: this happens in the middle of such a walk, too */
 		hash_seq_init(&seq, sessions);
 		while ((other = hash_seq_search(&seq)) != NULL)
-			elsewhere |= other->wrote && other != session;
+			elsewhere |= other->xact.wrote && other != session;
 		if (elsewhere)
 			require_preparable(session);
 	}
-	session->wrote = true;
+	session->xact.wrote = true;
 }
 
 /* ---------- the end of a connection ---------- */
@@ -296,22 +296,22 @@ rf_session_disconnect(RfSession *session)
 	rf_session_users->lose(session);
 	if (session->conn)
 	{
-		rf_waiting_disconnected(session->cluster, PQbackendPID(session->conn));
+		rf_waiting_disconnected(session->node.cluster, PQbackendPID(session->conn));
 		(void) rf_session_cancel_finish(session, 0);
 		rf_socket_wait_end(&session->wait);
 		PQfinish(session->conn);
 		session->conn = NULL;
 		ReleaseExternalFD();
 	}
-	session->depth = 0;
-	session->unsure = false;
+	session->xact.depth = 0;
+	session->xact.unsure = false;
 	session->broken = false;
 	session->invalidated = false;
-	session->prepared = false;
-	session->wrote = false;
-	session->reads_copies = false;
-	list_free_deep(session->garbage);
-	session->garbage = NIL;
-	session->hello_valid = false;
-	explicit_bzero(&session->hello, sizeof(session->hello));
+	session->prepared.has_stream = false;
+	session->xact.wrote = false;
+	session->xact.reads_copies = false;
+	list_free_deep(session->prepared.garbage);
+	session->prepared.garbage = NIL;
+	session->engines.hello_valid = false;
+	explicit_bzero(&session->engines.hello, sizeof(session->engines.hello));
 }

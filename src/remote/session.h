@@ -97,95 +97,137 @@ typedef enum RfCommitPart
 	RF_PART_PREPARED
 } RfCommitPart;
 
+/* Options of the server, read when it is connected (connection.c) */
+typedef struct RfSessionOptions
+{
+	bool		keep;			/* option keep_connections */
+	bool		parallel_commit;	/* options of the same names: no waiting for one server before
+									 * the next is told */
+	bool		parallel_abort;
+	bool		require_encryption; /* option encryption */
+} RfSessionOptions;
+
+/* What the node has said about itself and its session there (session_settings.c) */
+typedef struct RfSessionNode
+{
+	uint64		cluster;		/* system identifier */
+	int			max_prepared;	/* transactions that it can have prepared */
+	bool		compares;		/* it can compare snapshots with other nodes: its database has the
+								 * extension */
+	bool		pooled;			/* a pooler may give every transaction another session over there,
+								 * and that session to other clients: nothing of ours may stay in
+								 * it */
+	char	   *memberships;	/* in sets of nodes, as it reports them; compared with the records
+								 * of */
+	uint64		placement_generation;	/* this generation */
+	bool		later_timeline; /* it is on a later timeline than those records say */
+} RfSessionNode;
+
+/*
+ * The remote transaction (transaction.c, query.c): it begins with the first command that wants one,
+ * and ends with the local one.
+ */
+typedef struct RfSessionXact
+{
+	bool		wanted;			/* commands run in one */
+	int			depth;			/* levels that are open there (1: the transaction, n + 1: n
+								 * savepoints). It lags behind the local nest level until something
+								 * is sent */
+	bool		unsure;			/* commands that change the depth were sent and not all of them
+								 * answered */
+	bool		untouched;		/* nothing but the beginning was sent */
+	bool		wrote;			/* it may have written: it is never given up without an error */
+	bool		reads_copies;	/* it reads copies of replicated tables here, and stays here */
+	bool		aborting;		/* during an abort: told to roll back, and not heard yet */
+} RfSessionXact;
+
+/* Its snapshots, of the transaction or of statements (statement_snapshot.c), while it is open */
+typedef struct RfSessionSnapshot
+{
+	/* of the transaction, from REPEATABLE READ on (snapshot.c) */
+	uint64		count;			/* the gate's count, read before it was taken, */
+	bool		exact;			/* or in the gate: nothing came between */
+	RfOthers	others;			/* zeros: not known */
+	List	   *of_statements;	/* RfStatementSnapshot, in TopMemoryContext */
+} RfSessionSnapshot;
+
+/* Its part of a commit on several nodes, from the first step to the end (commit.c) */
+typedef struct RfSessionCommit
+{
+	RfCommitPart part;
+	char		gid[RF_GID_SIZE];	/* the name that it is prepared under, unless NONE */
+} RfSessionCommit;
+
+/* The node could not be connected, or was lost (connection.c, statement_begin.c) */
+typedef struct RfSessionLoss
+{
+	uint64		left_out;		/* statements up to this one, of this transaction, cannot use it:
+								 * it could not be connected when they began. 0: all can */
+	ErrorData  *why;			/* it could not be connected the last time, in TopMemoryContext;
+								 * NULL: it was not tried in vain */
+	TimestampTz at;				/* when that was, or it was lost while it read copies; 0: never */
+} RfSessionLoss;
+
+/* Prepared statements there (command.c, query.c) */
+typedef struct RfSessionPrepared
+{
+	uint32		connection;		/* connections made so far: tells statements of an earlier one */
+	uint32		count;			/* names given so far */
+	List	   *garbage;		/* names of unused statements */
+	bool		has_stream;		/* the statement for streams exists, under this name: */
+	char		stream[NAMEDATALEN];
+} RfSessionPrepared;
+
+/* The engines of the two ends (peer.c, query.c) */
+typedef struct RfSessionEngines
+{
+	char	   *host;			/* the address that libpq connected to */
+	bool		hello_valid;
+	RfHelloReply hello;
+	RfError		error;			/* they could not connect lately; no kind: they could, or did not
+								 * try */
+	TimestampTz retry;			/* then they try again */
+	bool		told_clear;		/* the user was warned that rows come in clear */
+} RfSessionEngines;
+
+/* A cancel request (cancel.c) */
+typedef struct RfSessionCancel
+{
+	struct RfCancel *request;	/* under way; NULL without one */
+	RfSession  *next;			/* during an abort: the next session with a request, in a ring;
+								 * else NULL */
+} RfSessionCancel;
+
+/*
+ * A session on a data node (session.c), for the life of the backend, which alone has it; its
+ * connection may be closed and made again meanwhile.
+ */
 struct RfSession
 {
 	Oid			umid;			/* hash key, first */
 	Oid			serverid;
 	Oid			userid;			/* the local user that it was handed out for last */
-	uint64		cluster;		/* system identifier of the node; of a connection */
-	int			max_prepared;	/* transactions that it can have prepared; of a connection */
-	bool		compares;		/* the node can compare snapshots with other nodes: its database
-								 * has the extension; of a connection */
 	char	   *server_name;
 	PGconn	   *conn;			/* NULL: not connected */
 	RfSocketWait wait;			/* for its socket; as long as it is connected */
 	uint32		server_hash;	/* syscache hash values, to see ALTER SERVER and ALTER USER MAPPING */
 	uint32		mapping_hash;
 	bool		own_credentials;	/* authenticated by the user's own, see credentials.c */
-	bool		keep;			/* option keep_connections */
-	bool		parallel_commit;	/* options of the same names: no waiting for one server before
-									 * the next is told */
-	bool		parallel_abort;
-	bool		require_encryption; /* option encryption */
-	bool		told_clear;		/* the user was warned that rows come in clear */
 	bool		invalidated;	/* options changed: reconnect when no transaction is open */
 	bool		suspect;		/* a flow from that node failed: do not wait long for it */
 	bool		broken;			/* its state is unknown or it is gone: close at the end of the
 								 * transaction */
-	bool		shared;			/* a pooler may give every transaction another session over there,
-								 * and that session to other clients: nothing of ours may stay in
-								 * it, see session_settings.c */
-
-	/*
-	 * Remote transaction: how many levels are open there (1: the transaction, n + 1: n
-	 * savepoints). It lags behind the local nest level until something is sent. `unsure`: commands
-	 * that change it were sent and not all of them answered.
-	 */
-	bool		transactional;
-	int			depth;
-	bool		unsure;
-	bool		wrote;			/* it may have written: it is never given up without an error */
-	bool		reads_copies;	/* the transaction reads copies of replicated tables here, and
-								 * stays here */
-
-	/* Its snapshot, while depth > 0, from REPEATABLE READ on; see snapshot.c. */
-	uint64		snapshot_count; /* the gate's count, read before it was taken, */
-	bool		snapshot_exact; /* or in the gate: nothing came between */
-	bool		untouched;		/* nothing but the beginning was sent */
-	RfOthers	others;			/* zeros: not known */
-
-	/* Snapshots of statements, while depth > 0; see statement_snapshot.c. */
-	List	   *snapshots;		/* RfStatementSnapshot, in TopMemoryContext */
-
-	/*
-	 * Statements up to this one, of this transaction, cannot use it: it could not be connected
-	 * when they began. 0: all can.
-	 */
-	uint64		left_out;
-	ErrorData  *why;			/* it could not be connected the last time, in TopMemoryContext;
-								 * NULL: it was not tried in vain */
-
-	RfCommitPart part;			/* between the first step of the commit and the end of the
-								 * transaction */
-	char		gid[RF_GID_SIZE];	/* its name, unless NONE */
-	bool		aborting;		/* during an abort: told to roll back, and not heard yet */
-	struct RfCancel *cancel;	/* the cancel request under way; NULL without one */
-	RfSession  *cancel_next;	/* during an abort: the next one with a request, in a ring; else
-								 * NULL */
-
-	bool		prepared;		/* the stream statement exists there, under this name: */
-	char		stream_statement[NAMEDATALEN];
 	uint32		uses;			/* counts commands begun in it */
-	TimestampTz lost_at;		/* when it could not be connected, or was lost while it read
-								 * copies; 0: never */
-	uint32		connection_count;	/* connections made so far: tells prepared statements of an
-									 * earlier one */
-	uint32		statement_count;	/* names given to prepared statements */
-	List	   *garbage;		/* names of unused prepared statements */
-	bool		hello_valid;
-	RfHelloReply hello;
-	char	   *host;			/* the address that libpq connected to, for engines */
-	RfError		engine_error;	/* the engines could not connect lately; no kind: they could, or
-								 * did not try */
-	TimestampTz engine_retry;	/* then they try again */
 
-	/*
-	 * The node's report about itself; compared with the records of `placement_generation`. See
-	 * session_settings.c.
-	 */
-	char	   *memberships;
-	uint64		placement_generation;
-	bool		later_timeline; /* it is on a later timeline than those records say */
+	RfSessionOptions options;
+	RfSessionNode node;
+	RfSessionXact xact;
+	RfSessionSnapshot snapshot;
+	RfSessionCommit commit;
+	RfSessionLoss loss;
+	RfSessionCancel cancel;
+	RfSessionPrepared prepared;
+	RfSessionEngines engines;
 
 	/* The stream whose query runs there now; its libpq results are not collected yet. */
 	RfStream   *running;
@@ -307,7 +349,7 @@ extern bool rf_session_in_use(void);
 
 /*
  * For rows; NULL: the node cannot be connected, and the transaction has not used it yet;
- * session->why tells why.
+ * session->loss.why tells why.
  */
 extern RfSession *rf_session_try(UserMapping *user);
 
@@ -396,7 +438,7 @@ extern void rf_serializable_commit(RfSession *session);
 /*
  * From REPEATABLE READ on: the command that takes the transaction's snapshot and has the node
  * report on other coordinators, if it can (palloc'd); and its result, or the result of another
- * command, which has no report. The sender sets session->others.asked_us before.
+ * command, which has no report. The sender sets session->snapshot.others.asked_us before.
  */
 extern char *rf_others_sql(const RfSession *session);
 extern void rf_others_note(RfSession *session, const PGresult *result);

@@ -35,10 +35,10 @@ remember(RfSession *session, const char *memberships)
 {
 	char	   *copy = MemoryContextStrdup(TopMemoryContext, memberships);
 
-	if (session->memberships != NULL)
-		pfree(session->memberships);
-	session->memberships = copy;
-	session->placement_generation = 0;
+	if (session->node.memberships != NULL)
+		pfree(session->node.memberships);
+	session->node.memberships = copy;
+	session->node.placement_generation = 0;
 }
 
 /*
@@ -90,8 +90,8 @@ rf_session_pin_settings(RfSession *session)
 	int64		max_prepared;
 	int64		cluster;
 
-	session->shared = false;
-	session->transactional = false;
+	session->node.pooled = false;
+	session->xact.wanted = false;
 	result = ask_node(session, sql, parts, 7, PG_INT32_MAX);
 	for (int i = 0; i < PQntuples(result); i++)
 	{
@@ -117,13 +117,13 @@ rf_session_pin_settings(RfSession *session)
 	if (!rf_answer_int64(result, 0, 4, 0, PG_INT32_MAX, &max_prepared) ||
 		!rf_answer_int64(result, 0, 5, PG_INT64_MIN, PG_INT64_MAX, &cluster))
 		rf_session_bad_answer(session, result, sql);
-	session->shared = rf_answer_is_true(result, 0, 3);
-	session->max_prepared = max_prepared;
-	session->cluster = (uint64) cluster;
-	session->compares = rf_answer_is_true(result, 0, 6);
+	session->node.pooled = rf_answer_is_true(result, 0, 3);
+	session->node.max_prepared = max_prepared;
+	session->node.cluster = (uint64) cluster;
+	session->node.compares = rf_answer_is_true(result, 0, 6);
 	remember(session, PQnfields(result) > 7 ? PQgetvalue(result, 0, 7) : "");
 	PQclear(result);
-	rf_placement_check(parts, session->memberships);
+	rf_placement_check(parts, session->node.memberships);
 	pfree(sql);
 	pfree(shared);
 }
@@ -169,10 +169,10 @@ ask_again(RfSession *session, List *parts)
 	char	   *sql = psprintf("SELECT NULL%s", rf_placement_question(parts));
 	PGresult   *result;
 
-	if (session->depth == 0)
-		session->transactional = false;
+	if (session->xact.depth == 0)
+		session->xact.wanted = false;
 	result = ask_node(session, sql, parts, 1, 1);
-	session->transactional = true;
+	session->xact.wanted = true;
 	remember(session, result != NULL && PQnfields(result) > 1 ? PQgetvalue(result, 0, 1) : "");
 	PQclear(result);
 	pfree(sql);
@@ -188,22 +188,22 @@ rf_session_verify_placement(RfSession *session)
 	RfPlacementPart *part;
 	char	   *there;
 
-	while (session->placement_generation != (generation = rf_placement_generation()))
+	while (session->node.placement_generation != (generation = rf_placement_generation()))
 	{
 		parts = rf_placement_parts(session->server_name);
-		part = rf_placement_differs(parts, session->memberships, &there);
+		part = rf_placement_differs(parts, session->node.memberships, &there);
 		if (part == NULL)
 		{
-			session->placement_generation = generation;
-			session->later_timeline = rf_placement_is_later(parts, session->memberships);
+			session->node.placement_generation = generation;
+			session->node.later_timeline = rf_placement_is_later(parts, session->node.memberships);
 			break;
 		}
 		ask_again(session, parts);
-		part = rf_placement_differs(parts, session->memberships, &there);
+		part = rf_placement_differs(parts, session->node.memberships, &there);
 		if (part == NULL)
 			continue;
-		rf_placement_check(parts, session->memberships);
-		if (session->depth > 0)
+		rf_placement_check(parts, session->node.memberships);
+		if (session->xact.depth > 0)
 			ereport(ERROR,
 					(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
 					 errmsg("rows of server \"%s\" were moved since this transaction began",
@@ -225,7 +225,7 @@ rf_session_verify_placement(RfSession *session)
 void
 rf_session_set_search_path(RfSession *session, const char *path)
 {
-	bool		local = path != NULL || session->shared;
+	bool		local = path != NULL || session->node.pooled;
 	char	   *sql = psprintf("SELECT pg_catalog.set_config('search_path', %s, %s)",
 							   path != NULL ? quote_literal_cstr(path) : "'" RF_SEARCH_PATH "'",
 							   local ? "true" : "false");

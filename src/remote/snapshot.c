@@ -132,8 +132,8 @@ rf_snapshot_await_resolver(TimestampTz *deadline)
 static bool
 may_begin_again(RfSession *session)
 {
-	return session->untouched && !session->wrote && !session->running && !session->load &&
-		!session->failed && !session->unsure && dlist_is_empty(&session->collecting) &&
+	return session->xact.untouched && !session->xact.wrote && !session->running && !session->load &&
+		!session->failed && !session->xact.unsure && dlist_is_empty(&session->collecting) &&
 		dlist_is_empty(&session->streams) &&
 		PQtransactionStatus(session->conn) == PQTRANS_INTRANS;
 }
@@ -153,17 +153,18 @@ make_plan(List *sessions, SnapshotPlan *plan)
 	foreach(lc, sessions)
 	{
 		RfSession  *session = lfirst(lc);
+		const RfSessionSnapshot *snapshot = &session->snapshot;
 
-		if (session->depth == 0)
+		if (session->xact.depth == 0)
 		{
 			plan->begin = true;
 			continue;
 		}
 		if (first == NULL)
 			first = session;
-		exact &= session->snapshot_exact && session->snapshot_count != RF_GATE_NEVER;
-		same &= session->snapshot_count == first->snapshot_count;
-		current &= session->snapshot_count == plan->count;
+		exact &= snapshot->exact && snapshot->count != RF_GATE_NEVER;
+		same &= snapshot->count == first->snapshot.count;
+		current &= snapshot->count == plan->count;
 		if (!may_begin_again(session))
 			plan->fixed = session;
 	}
@@ -217,8 +218,8 @@ raise_conflict(RfSession *fixed, List *sessions)
 static void
 send_query(RfSession *session, const char *sql)
 {
-	session->unsure = true;
-	session->snapshot_exact = false;
+	session->xact.unsure = true;
+	session->snapshot.exact = false;
 	if (!PQsendQuery(session->conn, sql))
 		rf_session_lost(session);
 	rf_session_flush(session);
@@ -272,7 +273,7 @@ await_query(RfSession *session, const char *sql, TimestampTz deadline)
 		PQclear(last);
 		rf_session_lost(session);
 	}
-	session->unsure = false;
+	session->xact.unsure = false;
 	return last;
 }
 
@@ -291,16 +292,16 @@ run_on_all(List *sessions, bool poolers, const char *sql, bool snapshot)
 		RfSession  *session = lfirst(lc);
 		StringInfoData text;
 
-		if (session->shared != poolers)
+		if (session->node.pooled != poolers)
 			continue;
 		initStringInfo(&text);
 		if (sql)
-			appendStringInfo(&text, "%s%s;", session->depth > 0 ? "ROLLBACK;" : "", sql);
+			appendStringInfo(&text, "%s%s;", session->xact.depth > 0 ? "ROLLBACK;" : "", sql);
 		if (snapshot)
 			appendStringInfo(&text, "%s%s", poolers ? RF_LOCAL_SETTINGS_SQL ";" : "",
 							 rf_others_sql(session));
-		session->depth = 1;
-		session->others.asked_us = rf_now_us();
+		session->xact.depth = 1;
+		session->snapshot.others.asked_us = rf_now_us();
 		send_query(session, text.data);
 		pfree(text.data);
 	}
@@ -309,7 +310,7 @@ run_on_all(List *sessions, bool poolers, const char *sql, bool snapshot)
 		RfSession  *session = lfirst(lc);
 		PGresult   *result;
 
-		if (session->shared != poolers)
+		if (session->node.pooled != poolers)
 			continue;
 		result = await_query(session, sql ? sql : RF_LOCAL_SETTINGS_SQL, deadline);
 		rf_others_note(session, result);
@@ -330,10 +331,10 @@ rf_snapshot_give_up(List *sessions)
 	{
 		RfSession  *session = lfirst(lc);
 
-		if (session->unsure && GetCurrentTransactionNestLevel() > 1)
+		if (session->xact.unsure && GetCurrentTransactionNestLevel() > 1)
 		{
-			session->depth = 0;
-			session->unsure = false;
+			session->xact.depth = 0;
+			session->xact.unsure = false;
 			session->broken = true;
 		}
 	}
@@ -361,8 +362,8 @@ take(List *sessions, List *beginning, const SnapshotPlan *plan, const uint64 *no
 			{
 				RfSession  *session = lfirst(lc);
 
-				session->snapshot_count = count;
-				session->snapshot_exact = true;
+				session->snapshot.count = count;
+				session->snapshot.exact = true;
 			}
 			taken = true;
 		}
@@ -388,7 +389,7 @@ agree(List *sessions)
 	{
 		RfSession  *session = lfirst(lc);
 
-		others[foreach_current_index(lc)] = &session->others;
+		others[foreach_current_index(lc)] = &session->snapshot.others;
 		used |= !may_begin_again(session);
 	}
 	agreed = rf_others_agree(sessions, others, 0);
@@ -401,7 +402,7 @@ agree(List *sessions)
 	foreach(lc, sessions)
 	{
 		if (!agreed)
-			((RfSession *) lfirst(lc))->snapshot_count = RF_GATE_NEVER;
+			((RfSession *) lfirst(lc))->snapshot.count = RF_GATE_NEVER;
 	}
 	return agreed;
 }
@@ -416,7 +417,7 @@ those_that_begin(List *sessions, bool all)
 	{
 		RfSession  *session = lfirst(lc);
 
-		if (all || session->depth == 0)
+		if (all || session->xact.depth == 0)
 			beginning = lappend(beginning, session);
 	}
 	return beginning;
@@ -439,9 +440,9 @@ attempt(List *sessions, const SnapshotPlan *plan, const uint64 *nodes)
 		{
 			RfSession  *session = lfirst(lc);
 
-			session->untouched = true;
-			session->snapshot_exact = false;
-			session->snapshot_count = 0;	/* of no snapshot */
+			session->xact.untouched = true;
+			session->snapshot.exact = false;
+			session->snapshot.count = 0;	/* of no snapshot */
 		}
 		taken = take(sessions, beginning, plan, nodes, sql);
 	}
@@ -469,7 +470,7 @@ take_together(List *sessions)
 	ListCell   *lc;
 
 	foreach(lc, sessions)
-		nodes[foreach_current_index(lc)] = ((RfSession *) lfirst(lc))->cluster;
+		nodes[foreach_current_index(lc)] = ((RfSession *) lfirst(lc))->node.cluster;
 	while (make_plan(sessions, &plan))
 	{
 		if (plan.renew && plan.fixed != NULL)
@@ -543,10 +544,10 @@ rf_sessions_begin(RfSession *const *sessions, int count)
 		return;
 	for (int i = 0; i < count; i++)
 	{
-		if (!sessions[i]->transactional)
+		if (!sessions[i]->xact.wanted)
 			continue;
 		all = list_append_unique_ptr(all, sessions[i]);
-		if (sessions[i]->depth == 0)
+		if (sessions[i]->xact.depth == 0)
 			rf_session_settle(sessions[i]);
 	}
 	if (all == NIL)
@@ -563,10 +564,10 @@ rf_snapshot_begin(RfSession *session)
 	List	   *all;
 
 	rf_serializable_begin(session);
-	session->untouched = false;
-	session->snapshot_exact = false;
-	session->snapshot_count = rf_gate_count();
-	memset(&session->others, 0, sizeof(session->others));
+	session->xact.untouched = false;
+	session->snapshot.exact = false;
+	session->snapshot.count = rf_gate_count();
+	memset(&session->snapshot.others, 0, sizeof(session->snapshot.others));
 	if (!IsolationUsesXactSnapshot() || !rf_snapshot_is_common() ||
 		rf_session_other(session) == NULL)
 		return;

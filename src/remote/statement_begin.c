@@ -99,13 +99,13 @@ connect_all(List *users, uint64 statement, int *count)
 		UserMapping *user = lfirst(lc);
 		RfSession  *session = rf_session_find(user->umid);
 
-		if (session->left_out == statement)
+		if (session->loss.left_out == statement)
 			continue;
 		sessions[*count] = rf_session_try(user);
 		if (sessions[*count] != NULL)
 			(*count)++;
 		else
-			session->left_out = statement;
+			session->loss.left_out = statement;
 	}
 	return sessions;
 }
@@ -134,10 +134,10 @@ choose(List *users, List *choices, uint64 statement)
 
 			if (user->userid == choice->userid &&
 				list_member_oid(choice->servers, user->serverid) &&
-				rf_session_find(user->umid)->left_out != statement)
+				rf_session_find(user->umid)->loss.left_out != statement)
 			{
 				*choice->user = user;
-				rf_session_find(user->umid)->reads_copies |= list_length(choice->servers) > 1;
+				rf_session_find(user->umid)->xact.reads_copies |= list_length(choice->servers) > 1;
 				break;
 			}
 		}

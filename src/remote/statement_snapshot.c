@@ -45,8 +45,8 @@ rf_statement_snapshots_end(RfOpenStatements open)
 void
 rf_statement_snapshots_forget(RfSession *session)
 {
-	list_free_deep(session->snapshots);
-	session->snapshots = NIL;
+	list_free_deep(session->snapshot.of_statements);
+	session->snapshot.of_statements = NIL;
 }
 
 /* Returns NULL if it has no snapshot. */
@@ -55,9 +55,9 @@ find(RfSession *session, uint64 statement)
 {
 	ListCell   *lc;
 
-	if (session->depth == 0)
+	if (session->xact.depth == 0)
 		rf_statement_snapshots_forget(session);
-	foreach(lc, session->snapshots)
+	foreach(lc, session->snapshot.of_statements)
 	{
 		RfStatementSnapshot *entry = lfirst(lc);
 
@@ -69,18 +69,18 @@ find(RfSession *session, uint64 statement)
 
 /* As the node forgets them when it keeps the snapshot of this statement. */
 static void
-forget_over(RfSession *session, uint64 statement)
+forget_over(List **snapshots, uint64 statement)
 {
 	ListCell   *lc;
 
-	foreach(lc, session->snapshots)
+	foreach(lc, *snapshots)
 	{
 		RfStatementSnapshot *entry = lfirst(lc);
 
 		if (entry->statement >= open_then.oldest &&
 			(entry->statement <= open_then.newest || entry->statement >= statement))
 			continue;
-		session->snapshots = foreach_delete_current(session->snapshots, lc);
+		*snapshots = foreach_delete_current(*snapshots, lc);
 		pfree(entry);
 	}
 }
@@ -89,16 +89,17 @@ forget_over(RfSession *session, uint64 statement)
 static RfStatementSnapshot *
 note(RfSession *session, uint64 statement, uint64 count)
 {
+	List	  **snapshots = &session->snapshot.of_statements;
 	RfStatementSnapshot *entry = find(session, statement);
 	MemoryContext caller;
 
 	if (entry == NULL)
 	{
-		forget_over(session, statement);
+		forget_over(snapshots, statement);
 		caller = MemoryContextSwitchTo(TopMemoryContext);
 		entry = palloc(sizeof(RfStatementSnapshot));
 		entry->statement = statement;
-		session->snapshots = lappend(session->snapshots, entry);
+		*snapshots = lappend(*snapshots, entry);
 		MemoryContextSwitchTo(caller);
 	}
 	entry->count = count;
@@ -134,8 +135,8 @@ rf_statement_snapshot_send(RfSession *session, const RfStreamSnapshot *snapshot,
 	message.request.wire_version = RF_WIRE_VERSION;
 	message.request.flags = flags | RF_STREAM_NO_QUERY;
 	message.snapshot = *snapshot;
-	if (session->prepared)
-		return PQsendQueryPrepared(session->conn, session->stream_statement, 4, values, lengths,
+	if (session->prepared.has_stream)
+		return PQsendQueryPrepared(session->conn, session->prepared.stream, 4, values, lengths,
 								   formats, 1) == 1;
 	return PQsendQueryParams(session->conn, RF_STREAM_SQL, 4, rf_stream_types, values, lengths,
 							 formats, 1) == 1;
@@ -184,13 +185,13 @@ run_on_all(List *sessions, const RfStreamSnapshot *snapshot)
 			bool		fresh = rf_session_is_fresh(session);
 			bool		sent;
 
-			if (session->depth == 0)
+			if (session->xact.depth == 0)
 				beginning = lappend(beginning, session);
 			sent = rf_pipeline_begin(session, rf_transaction_target(session),
 									 &pipelines[foreach_current_index(lc)]) &&
 				(snapshot == NULL ||
 				 rf_statement_snapshot_send(session, snapshot, RF_STREAM_KEEP));
-			session->untouched = fresh;
+			session->xact.untouched = fresh;
 			rf_pipeline_send(session, sent);
 		}
 		foreach(lc, sessions)
@@ -320,7 +321,7 @@ begin_behind_poolers(List *sessions)
 	{
 		RfSession  *session = lfirst(lc);
 
-		if (session->shared && session->depth == 0)
+		if (session->node.pooled && session->xact.depth == 0)
 			beginning = lappend(beginning, session);
 	}
 	if (beginning != NIL)
@@ -399,7 +400,7 @@ rf_statement_snapshot_together(RfSession *const *sessions, int count, uint64 sta
 			RfSession  *session = lfirst(lc);
 			RfStatementSnapshot *entry = find(session, statement);
 
-			nodes[foreach_current_index(lc)] = session->cluster;
+			nodes[foreach_current_index(lc)] = session->node.cluster;
 			if (entry == NULL || !entry->used)
 				rf_session_settle(session);
 		}

@@ -94,12 +94,12 @@ send_request(RfStream *stream, const RfStreamSpec *spec, int peer)
 	rf_node_self(&node, &image);
 	memset(&request, 0, sizeof(request));
 	request.wire_version = RF_WIRE_VERSION;
-	if (memcmp(&image, &session->hello.image, sizeof(image)) != 0)
+	if (memcmp(&image, &session->engines.hello.image, sizeof(image)) != 0)
 		request.flags |= RF_STREAM_PORTABLE;
 #ifdef USE_LZ4
 	/* Tuples come as they are stored, with values compressed in any way that major has. */
 	else if (spec->accept_pages &&
-			 session->hello.server_version_num / 10000 == PG_VERSION_NUM / 10000)
+			 session->engines.hello.server_version_num / 10000 == PG_VERSION_NUM / 10000)
 		request.flags |= RF_STREAM_PAGES;
 #endif
 	if (spec->shared)
@@ -149,10 +149,10 @@ send_request(RfStream *stream, const RfStreamSpec *spec, int peer)
 	stream->state = RF_STREAM_RUNNING;
 	session->running = stream;
 	sent = rf_pipeline_begin(session, rf_transaction_target(session), &stream->answer) &&
-		(session->shared ? PQsendQueryParams(conn, RF_STREAM_SQL, 4, rf_stream_types, arguments,
-											 lengths, formats, 1) :
-		 PQsendQueryPrepared(conn, session->stream_statement, 4, arguments,
-							 lengths, formats, 1));
+		(session->node.pooled ?
+		 PQsendQueryParams(conn, RF_STREAM_SQL, 4, rf_stream_types, arguments, lengths, formats,
+						   1) :
+		 PQsendQueryPrepared(conn, session->prepared.stream, 4, arguments, lengths, formats, 1));
 	rf_pipeline_send(session, sent);
 
 	pfree(head.data);

@@ -25,7 +25,7 @@ finish_exchange(RfStream *stream)
 		PQnfields(result) == 1 && PQgetlength(result, 0, 0) >= (int) sizeof(reply))
 	{
 		memcpy(&reply, PQgetvalue(result, 0, 0), sizeof(reply));
-		session->wrote |= reply.wrote != 0;
+		session->xact.wrote |= reply.wrote != 0;
 	}
 	if (stream->state == RF_STREAM_STOPPING &&
 		PQresultStatus(stream->answer.result) != PGRES_TUPLES_OK)
@@ -145,7 +145,7 @@ incomplete(RfStream *stream, const char *what, uint64 expected, uint64 got)
 static void
 raise_no_engine(RfStream *stream)
 {
-	const RfError *error = &stream->session->engine_error;
+	const RfError *error = &stream->session->engines.error;
 	const char *state = PQresultErrorField(stream->answer.result, PG_DIAG_SQLSTATE);
 
 	if (error->kind == RF_ERROR_NONE || state == NULL || strcmp(state, "08003") != 0)

@@ -163,7 +163,7 @@ refuse_prepare(void)
 	const char *used = NULL;
 
 	for (session = rf_session_iterate(true); session; session = rf_session_iterate(false))
-		if (session->depth > 0)
+		if (session->xact.depth > 0)
 			used = session->server_name;
 	if (used)
 		ereport(ERROR,
@@ -180,11 +180,11 @@ rf_session_abort_transaction(RfSession *session)
 
 	await_stream(session);
 	session->failed = NULL;
-	session->wrote = false;
+	session->xact.wrote = false;
 	rf_statement_snapshots_forget(session);
-	if (session->depth == 0)
+	if (session->xact.depth == 0)
 		return;
-	session->unsure = true;
+	session->xact.unsure = true;
 	if (!PQsendQuery(session->conn, command))
 		rf_session_lost(session);
 	rf_session_flush(session);
@@ -222,7 +222,7 @@ end_scan(RfSession *session)
 				session->broken = true;
 			if (session->broken)
 			{
-				session->depth = 0;
+				session->xact.depth = 0;
 				return;
 			}
 		}
@@ -253,17 +253,17 @@ commit_all(void)
 	}
 	for (session = rf_session_iterate(true); session; session = rf_session_iterate(false))
 	{
-		if (session->depth == 0)
+		if (session->xact.depth == 0)
 			continue;
 		if (session->broken || PQstatus(session->conn) != CONNECTION_OK)
 			rf_session_lost(session);
 		rf_serializable_commit(session);
 		end_scan(session);
-		if (session->depth == 0)
+		if (session->xact.depth == 0)
 			continue;
 		if (session->load)
 			rf_load_interrupt(session->load);
-		if (session->unsure)
+		if (session->xact.unsure)
 			rf_session_lost(session);
 		/* aborted by a scan that failed unread, or was cancelled */
 		if (session->failed || PQtransactionStatus(session->conn) == PQTRANS_INERROR)
@@ -272,8 +272,8 @@ commit_all(void)
 				raise_void(session);
 			rf_session_abort_transaction(session);
 		}
-		if (session->later_timeline)
-			rf_timeline_keep(session->server_name, session->memberships);
+		if (session->node.later_timeline)
+			rf_timeline_keep(session->server_name, session->node.memberships);
 	}
 
 	rf_commit_before();
@@ -294,22 +294,22 @@ finish_all(bool commit)
 	rf_waiting_end();
 	for (session = rf_session_iterate(true); session; session = rf_session_iterate(false))
 	{
-		session->left_out = 0;
-		if (session->why != NULL)
-			FreeErrorData(session->why);
-		session->why = NULL;
+		session->loss.left_out = 0;
+		if (session->loss.why != NULL)
+			FreeErrorData(session->loss.why);
+		session->loss.why = NULL;
 		if (session->conn == NULL)
 			continue;
 
 		lose_all(session);
-		session->depth = 0;
-		session->transactional = false;
-		session->wrote = false;
-		session->reads_copies = false;
+		session->xact.depth = 0;
+		session->xact.wanted = false;
+		session->xact.wrote = false;
+		session->xact.reads_copies = false;
 		session->suspect = false;
 
-		if (session->broken || session->invalidated || session->unsure || !session->keep ||
-			PQstatus(session->conn) != CONNECTION_OK ||
+		if (session->broken || session->invalidated || session->xact.unsure ||
+			!session->options.keep || PQstatus(session->conn) != CONNECTION_OK ||
 			PQtransactionStatus(session->conn) != PQTRANS_IDLE)
 			rf_session_disconnect(session);
 	}
@@ -348,7 +348,7 @@ stop_all(int level)
 		return;
 	for (session = rf_session_iterate(true); session; session = rf_session_iterate(false))
 	{
-		session->cancel_next = NULL;
+		session->cancel.next = NULL;
 		if (session->conn == NULL || !concerns(session, level))
 			continue;
 		stop_senders(session);
@@ -360,14 +360,14 @@ stop_all(int level)
 		 * harmless
 		 */
 		rf_session_cancel_start(session);
-		if (session->cancel == NULL)
+		if (session->cancel.request == NULL)
 			continue;
 		if (last)
-			last->cancel_next = session;
+			last->cancel.next = session;
 		else
 			first = session;
 		last = session;
-		last->cancel_next = first;
+		last->cancel.next = first;
 	}
 }
 
@@ -396,7 +396,7 @@ is_active(RfSession *session)
 static bool
 concerns(RfSession *session, int level)
 {
-	return level == 1 || session->depth >= level ||
+	return level == 1 || session->xact.depth >= level ||
 		(session->running == NULL && session->load == NULL &&
 		 PQtransactionStatus(session->conn) == PQTRANS_ACTIVE);
 }
@@ -416,7 +416,7 @@ quiesce(RfSession *session)
 		session->broken = true;
 		return false;
 	}
-	if (session->cancel != NULL || is_active(session))
+	if (session->cancel.request != NULL || is_active(session))
 	{
 		rf_session_cancel_start(session);	/* nothing if it was */
 		if (!rf_session_cancel_finish(session, abort_deadline(session, RF_CANCEL_TIMEOUT_MS)))
@@ -450,13 +450,13 @@ await_abort(RfSession *session, int depth)
 	PGresult   *result = rf_session_command_deadline(session, NULL,
 													 abort_deadline(session, RF_ABORT_TIMEOUT_MS));
 
-	if (session->part != RF_PART_NONE && rf_commit_rolled_back(result))
-		session->part = RF_PART_NONE;
+	if (session->commit.part != RF_PART_NONE && rf_commit_rolled_back(result))
+		session->commit.part = RF_PART_NONE;
 	else if (PQresultStatus(result) != PGRES_COMMAND_OK)
 		session->broken = true;
 	PQclear(result);
-	session->depth = depth;
-	session->unsure = false;
+	session->xact.depth = depth;
+	session->xact.unsure = false;
 }
 
 /* In an error within an error there is nothing to gain from talking to other servers. */
@@ -484,34 +484,34 @@ abort_transactions(void)
 	stop_all(1);
 	for (session = rf_session_iterate(true); session; session = rf_session_iterate(false))
 	{
-		session->aborting = false;
+		session->xact.aborting = false;
 		if (session->conn == NULL || !ready_to_abort(session))
 			continue;
 		if (PQtransactionStatus(session->conn) == PQTRANS_IDLE)
 		{
-			session->depth = 0;
-			session->unsure = false;
-			if (session->part == RF_PART_NONE)
+			session->xact.depth = 0;
+			session->xact.unsure = false;
+			if (session->commit.part == RF_PART_NONE)
 				continue;
-			snprintf(sql, sizeof(sql), "ROLLBACK PREPARED '%s'", session->gid);
+			snprintf(sql, sizeof(sql), "ROLLBACK PREPARED '%s'", session->commit.gid);
 		}
 		else
 		{
-			session->part = RF_PART_NONE;	/* an open transaction was not prepared */
+			session->commit.part = RF_PART_NONE;	/* an open transaction was not prepared */
 			strlcpy(sql, "ABORT TRANSACTION", sizeof(sql));
 		}
-		session->aborting = send_abort(session, sql);
-		if (session->aborting && !session->parallel_abort)
+		session->xact.aborting = send_abort(session, sql);
+		if (session->xact.aborting && !session->options.parallel_abort)
 		{
 			await_abort(session, 0);
-			session->aborting = false;
+			session->xact.aborting = false;
 		}
 	}
 	for (session = rf_session_iterate(true); session; session = rf_session_iterate(false))
 	{
-		if (session->aborting)
+		if (session->xact.aborting)
 			await_abort(session, 0);
-		session->aborting = false;
+		session->xact.aborting = false;
 	}
 }
 
@@ -553,22 +553,22 @@ release_savepoints(int level)
 
 	for (session = rf_session_iterate(true); session; session = rf_session_iterate(false))
 	{
-		if (session->conn == NULL || session->depth < level)
+		if (session->conn == NULL || session->xact.depth < level)
 			continue;
 		if (!session->broken && PQstatus(session->conn) == CONNECTION_OK)
 			rf_session_settle(session);
-		if (session->broken || session->unsure || PQstatus(session->conn) != CONNECTION_OK)
+		if (session->broken || session->xact.unsure || PQstatus(session->conn) != CONNECTION_OK)
 			rf_session_lost(session);
-		session->unsure = true;
+		session->xact.unsure = true;
 		if (!PQsendQuery(session->conn, sql))
 			rf_session_lost(session);
 		rf_session_flush(session);
-		if (!session->parallel_commit)
+		if (!session->options.parallel_commit)
 			rf_commit_await_end(session, sql, level - 1, false);
 	}
 	for (session = rf_session_iterate(true); session; session = rf_session_iterate(false))
 	{
-		if (session->conn && session->depth >= level)
+		if (session->conn && session->xact.depth >= level)
 			rf_commit_await_end(session, sql, level - 1, false);
 	}
 	pfree(sql);
@@ -589,10 +589,10 @@ abort_savepoints(int level)
 	snprintf(sql, sizeof(sql), "ROLLBACK TO SAVEPOINT s%d; RELEASE SAVEPOINT s%d", level, level);
 	for (session = rf_session_iterate(true); session; session = rf_session_iterate(false))
 	{
-		session->aborting = false;
+		session->xact.aborting = false;
 		if (session->conn == NULL)
 			continue;
-		if (session->depth < level)
+		if (session->xact.depth < level)
 		{
 			if (concerns(session, level))
 				(void) quiesce(session);
@@ -602,17 +602,17 @@ abort_savepoints(int level)
 			continue;
 		/* if it was not even made there, this fails */
 		session->failed = NULL;
-		session->aborting = send_abort(session, sql);
-		if (session->aborting && !session->parallel_abort)
+		session->xact.aborting = send_abort(session, sql);
+		if (session->xact.aborting && !session->options.parallel_abort)
 		{
 			await_abort(session, level - 1);
-			session->aborting = false;
+			session->xact.aborting = false;
 		}
 	}
 	for (session = rf_session_iterate(true); session; session = rf_session_iterate(false))
 	{
-		if (session->aborting)
+		if (session->xact.aborting)
 			await_abort(session, level - 1);
-		session->aborting = false;
+		session->xact.aborting = false;
 	}
 }

@@ -224,7 +224,7 @@ rf_order_decide(RfOrder *order, RfError *error)
 								(unsigned long long) order->others[0].arrived[producer]);
 		}
 	}
-	/* All have ended with the same counts, so all of it is in the log. */
+	/* All have ended with the same counts, and none within a batch (slots.c): all is in the log. */
 	order->complete = all_ended;
 	order->stopped = all_drain && !all_ended;
 	return true;

@@ -27,6 +27,7 @@ typedef struct Test
 	uint64_t	delivered[MOST];
 	bool		ended[MOST];
 	bool		last[MOST][MOST];	/* of a producer's slots that wait: does a batch end there */
+	bool		last_arrived[MOST]; /* and of the last one that came */
 	int			torn;				/* the producer whose batch is being delivered, or -1 */
 	bool		over;				/* there is nothing more to deliver */
 	const uint8_t *data;
@@ -55,8 +56,19 @@ arrive(Test *test, uint32_t producer, bool last)
 {
 	if (test->ended[producer] || test->arrived[producer] - test->delivered[producer] >= test->slots)
 		return;
-	test->last[producer][test->arrived[producer]++ % test->slots] = last;
+	test->last[producer][test->arrived[producer]++ % test->slots] = test->last_arrived[producer] = last;
 	rf_order_arrived(test->order, producer, last);
+}
+
+/* A stream that ends within a batch is refused before (shmem/slots.c). */
+static void
+end(Test *test, uint32_t producer)
+{
+	if (test->ended[producer] ||
+		(test->arrived[producer] > 0 && !test->last_arrived[producer]))
+		return;
+	rf_order_ended(test->order, producer);
+	test->ended[producer] = true;
 }
 
 /* The bytes are the input's; with a right kind and number of bytes when `fit` is set. */
@@ -145,9 +157,7 @@ step(Test *test)
 			arrive(test, producer, byte & 1);
 			break;
 		case 2:
-			if (!test->ended[producer])
-				rf_order_ended(test->order, producer);
-			test->ended[producer] = true;
+			end(test, producer);
 			break;
 		case 3:
 			if (byte >> 4 == 15)

@@ -226,11 +226,6 @@ define_start_settings(GucContext context)
 							"RoCEv2 with an IPv4 address is preferred.",
 							&rf_gid_index, rf_gid_index, -1, 1023,
 							context, 0, NULL, NULL, NULL);
-	DefineCustomIntVariable("rdma_fdw.mtu",
-							"Path MTU on the RDMA device; 0 takes the active MTU of the port.",
-							NULL,
-							&rf_mtu, rf_mtu, 0, 4096,
-							context, GUC_UNIT_BYTE, NULL, NULL, NULL);
 	DefineCustomIntVariable("rdma_fdw.traffic_class",
 							"Traffic class of RDMA packets (on RoCEv2: DSCP * 4).",
 							NULL,

@@ -236,7 +236,7 @@ plain_connect(int sock, size_t size)
 
 	struct ibv_qp_attr rtr = {
 		.qp_state = IBV_QPS_RTR,
-		.path_mtu = device->mtu,
+		.path_mtu = device->port_attr.active_mtu,
 		.dest_qp_num = peer.qpn,
 		.max_dest_rd_atomic = 1,
 		.min_rnr_timer = 12,

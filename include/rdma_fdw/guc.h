@@ -21,7 +21,6 @@ extern int	rf_provider;		/* rdma_fdw.provider: auto | verbs | soft | tcp */
 extern char *rf_device;			/* rdma_fdw.device */
 extern int	rf_device_port;
 extern int	rf_gid_index;		/* -1 = by score */
-extern int	rf_mtu;
 extern int	rf_traffic_class;
 extern int	rf_service_level;
 extern int	rf_ack_timeout;

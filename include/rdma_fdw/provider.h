@@ -61,7 +61,6 @@ typedef struct RfProviderConfig
 	const char *device;			/* verbs: device name, NULL or "" = best */
 	int			port;			/* verbs: port number, 0 = first active */
 	int			gid_index;		/* verbs: -1 = choose by score */
-	int			mtu;			/* verbs: bytes, 0 = the port's active MTU */
 	int			traffic_class;	/* verbs: GRH traffic class (DSCP << 2) */
 	int			service_level;
 	int			timeout;		/* verbs: local ACK timeout exponent, 4.096 us * 2^n */

@@ -16,7 +16,6 @@ int			rf_provider = RF_PROVIDER_AUTO;
 char	   *rf_device = NULL;
 int			rf_device_port = 0;
 int			rf_gid_index = -1;
-int			rf_mtu = 0;
 int			rf_traffic_class = 0;
 int			rf_service_level = 0;
 int			rf_ack_timeout = 16;

@@ -16,7 +16,7 @@
 
 static const char roce_hint[] =
 	"RoCE needs UDP port 4791 open in both directions, and a GID (rdma_fdw.gid_index: "
-	"address, VLAN) and MTU (rdma_fdw.mtu) that fit the network. See docs/rdma-hardware.md.";
+	"address, VLAN) and interface MTU that fit the network. See docs/rdma-hardware.md.";
 
 StaticAssertDecl(sizeof(roce_hint) <= sizeof(((RfError *) 0)->hint), "the hint is cut");
 

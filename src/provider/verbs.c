@@ -591,7 +591,7 @@ qp_local(RfQp *qp, uint8_t bytes[RF_QP_BLOB_SIZE])
 		.magic = htonl(BLOB_MAGIC),
 		.qpn = htonl(qp->qp->qp_num),
 		.psn = htonl(qp->psn),
-		.mtu = htonl((uint32_t) device->mtu),
+		.mtu = htonl((uint32_t) device->port_attr.active_mtu),
 		.rd_atomic = htonl(rd_atomic(device)),
 		.lid = htonl(device->port_attr.lid),
 		.ethernet = htonl(device->ethernet)
@@ -631,6 +631,7 @@ qp_connect(RfQp *qp, const uint8_t bytes[RF_QP_BLOB_SIZE], int sock, const RfTls
 	RfDevice   *device = qp->domain->device;
 	Blob		blob;
 	uint32_t	peer_mtu;
+	uint32_t	own_mtu = (uint32_t) device->port_attr.active_mtu;
 	uint32_t	peer_rd_atomic;
 	struct ibv_qp_attr rtr;
 	struct ibv_qp_attr rts;
@@ -653,7 +654,7 @@ qp_connect(RfQp *qp, const uint8_t bytes[RF_QP_BLOB_SIZE], int sock, const RfTls
 	rtr = (struct ibv_qp_attr)
 	{
 		.qp_state = IBV_QPS_RTR,
-			.path_mtu = peer_mtu < (uint32_t) device->mtu ? (enum ibv_mtu) peer_mtu : device->mtu,
+			.path_mtu = (enum ibv_mtu) (peer_mtu < own_mtu ? peer_mtu : own_mtu),
 			.dest_qp_num = ntohl(blob.qpn),
 			.rq_psn = ntohl(blob.psn),
 			.max_dest_rd_atomic = (uint8_t) rd_atomic(device),

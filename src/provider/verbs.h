@@ -47,7 +47,6 @@ struct RfDevice
 	const char *gid_type;
 	bool		ethernet;		/* RoCE: addressed by GID; else InfiniBand: by LID, and by GID
 								 * across subnets */
-	enum ibv_mtu mtu;
 	uint32_t	max_message;
 	int			max_sge;
 	bool		thread_domains;

@@ -329,15 +329,6 @@ rf_verbs_device_open(const RfProviderConfig *config, RfError *error)
 	struct ibv_td *td;
 	int			flags;
 
-	if (config->mtu != 0 && config->mtu != 256 && config->mtu != 512 && config->mtu != 1024 &&
-		config->mtu != 2048 && config->mtu != 4096)
-	{
-		(void) rf_error(error, RF_ERROR_CONFIGURATION,
-						"RDMA knows 256, 512, 1024, 2048 and 4096 bytes.",
-						"Set rdma_fdw.mtu to one of them, or to 0 for the port's own.",
-						"invalid RDMA MTU %d", config->mtu);
-		return NULL;
-	}
 	/* First the device: without one, a limit for its buffers is not the problem. */
 	device = choose_device(config, error);
 	if (device == NULL)
@@ -348,9 +339,6 @@ rf_verbs_device_open(const RfProviderConfig *config, RfError *error)
 		return NULL;
 	}
 
-	device->mtu = device->port_attr.active_mtu;
-	while (config->mtu != 0 && mtu_bytes(device->mtu) > config->mtu)
-		device->mtu--;
 	device->traffic_class = config->traffic_class;
 	device->service_level = config->service_level;
 	device->timeout = config->timeout;
@@ -423,7 +411,7 @@ rf_verbs_device_caps(RfDevice *device, RfDeviceCaps *caps)
 	if (ibv_query_port(device->context, device->port, &attr) != 0)
 		attr.state = IBV_PORT_NOP;
 	snprintf(caps->port_state, sizeof(caps->port_state), "%s", port_state_text(attr.state));
-	caps->mtu = mtu_bytes(device->mtu);
+	caps->mtu = mtu_bytes(device->port_attr.active_mtu);
 	caps->max_message = device->max_message;
 	caps->max_sge = device->max_sge;
 	caps->max_qp_wr = device->attr.max_qp_wr - rf_verbs_reserve(device);

@@ -158,7 +158,7 @@ fails()
 {
 	local answer
 	answer=$(ask "$1")
-	if [[ $answer == "ERROR: 08006"* ]] && grep -q 'HINT:.*4791.*gid_index.*mtu' "$said"; then
+	if [[ $answer == "ERROR: 08006"* ]] && grep -q 'HINT:.*4791.*gid_index.*MTU' "$said"; then
 		result "$2" 1
 	else
 		result "$2" 0 "$answer"

@@ -90,11 +90,6 @@ main(void)
 		  strstr(error.message, "no_such_device") != NULL &&
 		  strstr(error.hint, "rdma_fdw.device") != NULL,
 		  "a device that is not there", &error);
-	config.device = NULL;
-	config.mtu = 1500;
-	check(open_device(&config, &error) == NULL && error.kind == RF_ERROR_CONFIGURATION &&
-		  strstr(error.message, "1500") != NULL && strstr(error.hint, "rdma_fdw.mtu") != NULL,
-		  "an MTU that RDMA does not know", &error);
 	check(open_device(&config, NULL) == NULL, "a caller who does not ask why", &error);
 	test_memlock();
 	return failures ? 1 : 0;

@@ -242,13 +242,6 @@ define_start_settings(GucContext context)
 							"A device may wait up to four times as long.",
 							&rf_ack_timeout, rf_ack_timeout, 1, 31,
 							context, 0, NULL, NULL, NULL);
-	DefineCustomIntVariable("rdma_fdw.retry_count",
-							"Times an unacknowledged RDMA packet is sent again before the "
-							"connection counts as lost.",
-							"Soft-RoCE takes 7 for without end; then rdma_fdw.peer_timeout ends "
-							"it.",
-							&rf_retry_count, rf_retry_count, 0, 7,
-							context, 0, NULL, NULL, NULL);
 	DefineCustomEnumVariable("rdma_fdw.encryption",
 							 "Whether engines encrypt their traffic over TCP; the stricter of two nodes' "
 							 "settings holds.",

@@ -407,7 +407,7 @@ open_device(Node *node)
 {
 	const char *transport = node->load->transport;
 	RfProviderConfig config = {
-		.gid_index = -1, .timeout = 14, .retry_count = 7,
+		.gid_index = -1, .timeout = 14,
 		.memory_to_register =
 			node->arena_size * (size_t) node->load->peers + 2 * BENCH_VALUE_MEMORY,
 		.soft_tcp_only = strcmp(transport, "tcp") == 0

@@ -44,7 +44,7 @@ typedef struct Hello
 } Hello;
 
 static const RfProvider *provider = &rf_provider_verbs;
-static const RfProviderConfig config = {.gid_index = -1,.timeout = 14,.retry_count = 7};
+static const RfProviderConfig config = {.gid_index = -1,.timeout = 14};
 static RfDevice *device;
 static RfCq *cq;
 static RfQp *qp;

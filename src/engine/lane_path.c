@@ -2,7 +2,7 @@
  * lane_path.c - checks that a lane's connections transfer data: the proof of a new one, and the end
  * of one without progress.
  *
- * A device may retry forever (rxe with retry_count 7), and TCP nearly does, so the lane limits the
+ * A device may retry forever (rxe does), and TCP nearly does, so the lane limits the
  * time of a work request. Plain C; the lane's thread only.
  */
 #include "lane.h"

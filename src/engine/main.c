@@ -105,7 +105,6 @@ open_device(const RfProvider *provider, RfError *error)
 	config.traffic_class = rf_traffic_class;
 	config.service_level = rf_service_level;
 	config.timeout = rf_ack_timeout;
-	config.retry_count = rf_retry_count;
 	config.memory_to_register = rf_engine_lockable();
 	config.soft_tcp_only = rf_provider == RF_PROVIDER_TCP;
 	rf_engine->device = provider->device_open(&config, error);

@@ -40,6 +40,13 @@
 #define FAREWELL_US		5000	/* how long qp_destroy waits until the peer has been told */
 #define BLOB_MAGIC		0x52465601	/* "RFV", version 1 */
 
+/*
+ * How often a device sends a packet again that is not acknowledged: as often as it can. Soft-RoCE
+ * counts packets that overtake each other, too, and has no limit at 7; then rdma_fdw.peer_timeout
+ * ends it.
+ */
+#define RETRY_COUNT		7
+
 /* The blob that two queue pairs exchange. Big-endian on the wire. */
 typedef struct Blob
 {
@@ -684,7 +691,7 @@ qp_connect(RfQp *qp, const uint8_t bytes[RF_QP_BLOB_SIZE], int sock, const RfTls
 		.qp_state = IBV_QPS_RTS,
 			.sq_psn = qp->psn,
 			.timeout = (uint8_t) device->timeout,
-			.retry_cnt = (uint8_t) device->retry_count,
+			.retry_cnt = RETRY_COUNT,
 			.rnr_retry = 7,		/* without end: the receiver's device answers, and
 								 * rdma_fdw.peer_timeout ends it */
 			.max_rd_atomic = (uint8_t) (peer_rd_atomic < rd_atomic(device) ? peer_rd_atomic :

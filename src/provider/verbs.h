@@ -55,7 +55,6 @@ struct RfDevice
 	int			traffic_class;
 	int			service_level;
 	int			timeout;
-	int			retry_count;
 };
 
 typedef struct RfVerbsKeys RfVerbsKeys; /* verbs_mlx5.c */

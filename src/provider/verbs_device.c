@@ -342,7 +342,6 @@ rf_verbs_device_open(const RfProviderConfig *config, RfError *error)
 	device->traffic_class = config->traffic_class;
 	device->service_level = config->service_level;
 	device->timeout = config->timeout;
-	device->retry_count = config->retry_count;
 	device->max_message = RF_MAX_MESSAGE;
 	if (device->port_attr.max_msg_sz != 0 && device->port_attr.max_msg_sz < device->max_message)
 		device->max_message = device->port_attr.max_msg_sz;

@@ -179,7 +179,7 @@ pair_sockets(PairKind kind, int socks[2])
 static inline void
 end_open(End *end, PairKind kind, End *shared, size_t size, const RfQpConfig *config)
 {
-	RfProviderConfig settings = {.gid_index = -1, .timeout = 14, .retry_count = 7,
+	RfProviderConfig settings = {.gid_index = -1, .timeout = 14,
 	.traffic_class = 0, .memory_to_register = size, .soft_tcp_only = kind == PAIR_STREAM};
 	RfError		error = {0};
 

@@ -154,7 +154,7 @@ static void
 test_verbs(void)
 {
 #ifdef WITH_VERBS
-	RfProviderConfig settings = {.gid_index = -1, .timeout = 14, .retry_count = 7};
+	RfProviderConfig settings = {.gid_index = -1, .timeout = 14};
 	RfError		error = {0};
 	RfDevice   *device = rf_provider_verbs.device_open(&settings, &error);
 	double		deadline = now_seconds() + PATIENCE;

@@ -236,12 +236,6 @@ define_start_settings(GucContext context)
 							NULL,
 							&rf_service_level, rf_service_level, 0, 15,
 							context, 0, NULL, NULL, NULL);
-	DefineCustomIntVariable("rdma_fdw.ack_timeout",
-							"Exponent of the RDMA acknowledgement timeout: 4.096 microseconds * 2 "
-							"^ this.",
-							"A device may wait up to four times as long.",
-							&rf_ack_timeout, rf_ack_timeout, 1, 31,
-							context, 0, NULL, NULL, NULL);
 	DefineCustomEnumVariable("rdma_fdw.encryption",
 							 "Whether engines encrypt their traffic over TCP; the stricter of two nodes' "
 							 "settings holds.",

@@ -23,7 +23,6 @@ extern int	rf_device_port;
 extern int	rf_gid_index;		/* -1 = by score */
 extern int	rf_traffic_class;
 extern int	rf_service_level;
-extern int	rf_ack_timeout;
 extern int	rf_encryption;		/* rdma_fdw.encryption: RfEncryption (wire.h) */
 
 /* reload (engine) */

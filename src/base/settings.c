@@ -18,7 +18,6 @@ int			rf_device_port = 0;
 int			rf_gid_index = -1;
 int			rf_traffic_class = 0;
 int			rf_service_level = 0;
-int			rf_ack_timeout = 16;
 int			rf_encryption = RF_ENCRYPTION_AUTO;
 
 int			rf_peer_timeout = 30 * 1000;

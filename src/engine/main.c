@@ -44,6 +44,7 @@
 #define PROBE_MS			1000	/* at most */
 #define MERGE_LIMIT			(4 << 20)	/* bytes */
 #define CHAIN_LIMIT			32	/* work requests */
+#define LONGEST_ACK_TIMEOUT	18	/* of a device, see ack_timeout(): 1.07 s */
 
 PGDLLEXPORT void rf_engine_main(Datum arg);
 
@@ -90,6 +91,22 @@ lane_settings(RfLaneConfig *config)
 }
 
 /*
+ * How long a device waits for an acknowledgement, 4.096 us times 2 to the power of this. It sends a
+ * packet eight times and may wait four times as long each time, so that these are half of
+ * peer_timeout at most and the device tells the lane what was lost. A second is the most: the last
+ * packet of a write that is lost costs this much.
+ */
+static int
+ack_timeout(void)
+{
+	int			exponent = LONGEST_ACK_TIMEOUT;
+
+	while ((INT64_C(4096) << exponent) * 8 * 4 > (int64) rf_peer_timeout * 1000000 / 2)
+		exponent--;
+	return exponent;
+}
+
+/*
  * Opens a device of this provider by the settings; returns false with *error if there is no usable
  * one.
  */
@@ -104,7 +121,7 @@ open_device(const RfProvider *provider, RfError *error)
 	config.gid_index = rf_gid_index;
 	config.traffic_class = rf_traffic_class;
 	config.service_level = rf_service_level;
-	config.timeout = rf_ack_timeout;
+	config.timeout = ack_timeout();
 	config.memory_to_register = rf_engine_lockable();
 	config.soft_tcp_only = rf_provider == RF_PROVIDER_TCP;
 	rf_engine->device = provider->device_open(&config, error);

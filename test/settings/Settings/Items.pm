@@ -12,7 +12,7 @@ my %left_out = (
 	# places, names and keys, not ways to do something
 	(map { ("rdma_fdw.$_" => 'a place') } qw(engine_port device_port gid_index)),
 	# a device's; without one they mean nothing, and some values refuse a device
-	(map { ("rdma_fdw.$_" => 'of a device') } qw(ack_timeout traffic_class service_level)),
+	(map { ("rdma_fdw.$_" => 'of a device') } qw(traffic_class service_level)),
 	'rdma_fdw.provider=verbs' => 'needs a device',
 	# mean refusal, or that it depends on the load
 	'rdma_fdw.buffer_memory' => 'too little is refused, and so is more than there is',

@@ -341,7 +341,8 @@ define_stream_settings(void)
 							PGC_SUSET, 0, NULL, NULL, NULL);
 	DefineCustomIntVariable("rdma_fdw.buffer_wait",
 							"Time to wait for buffers when rdma_fdw.buffer_memory is used up.",
-							"The stream then fails. Each of its two sessions has its own value.",
+							"The stream then fails. Each of its two sessions has its own value. A "
+							"statement that exchanges rows tries for six times as long.",
 							&rf_buffer_wait, rf_buffer_wait, 0, 3600 * 1000,
 							PGC_USERSET, GUC_UNIT_MS, NULL, NULL, NULL);
 	DefineCustomIntVariable("rdma_fdw.cores",
@@ -357,12 +358,6 @@ define_stream_settings(void)
 							"C library has it.",
 							&rf_kept_memory, rf_kept_memory, 0, 1024 * 1024,
 							PGC_USERSET, GUC_UNIT_KB, NULL, NULL, NULL);
-	DefineCustomIntVariable("rdma_fdw.exchange_wait",
-							"Time to wait until all nodes have buffers for the exchanges of a "
-							"statement.",
-							"While it waits the statement holds none. It then fails.",
-							&rf_exchange_wait, rf_exchange_wait, 0, INT_MAX,
-							PGC_USERSET, GUC_UNIT_MS, NULL, NULL, NULL);
 	DefineCustomIntVariable("rdma_fdw.connect_timeout",
 							"Time to wait for the connection between two engines.",
 							NULL,

@@ -273,8 +273,8 @@ typedef struct RfExchangeSpec
 /*
  * Before the statement is sent: member i of all exchanges is the node of sessions[i]; exchange
  * number i + 1 is specs[i]. The sessions are idle and were obtained with in_transaction. Waits up
- * to rdma_fdw.exchange_wait for buffers, without holding any meanwhile. statement:
- * rf_statement_begin. ERROR when it fails. Flows of senders belong to the current resource owner.
+ * to rf_exchange_wait() for buffers, without holding any meanwhile. statement: rf_statement_begin.
+ * ERROR when it fails. Flows of senders belong to the current resource owner.
  */
 extern void rf_exchange_form(struct RfSession *const *sessions, int count,
 							 const RfExchangeSpec *specs, int spec_count, uint64 statement);

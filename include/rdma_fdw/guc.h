@@ -47,7 +47,6 @@ extern int	rf_buffer_wait;		/* ms */
 extern int	rf_cores;			/* rdma_fdw.cores, shared by nodes of a statement on this machine;
 								 * 0: all of the machine */
 extern int	rf_kept_memory;		/* kB, rdma_fdw.kept_memory; 0: as the C library has it */
-extern int	rf_exchange_wait;	/* ms: for buffers on all nodes */
 extern char *rf_as_owner_of;	/* rdma_internal.stream and rdma_internal.store act as the owner of
 								 * this relation */
 extern bool rf_explain_nodes;	/* EXPLAIN shows the nodes' own plans */
@@ -177,6 +176,16 @@ static inline bool
 rf_is_disabled(int technique)
 {
 	return (rf_disabled & technique) != 0;
+}
+
+/*
+ * ms: how long a statement tries to get buffers on all of its nodes. It takes turns with the
+ * statements that wait beside it, so it has as long as several streams that wait in a row.
+ */
+static inline int
+rf_exchange_wait(void)
+{
+	return 6 * rf_buffer_wait;
 }
 
 static inline RfValueMode

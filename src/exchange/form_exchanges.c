@@ -683,7 +683,7 @@ static Outcome
 form_groups(Forming *forming, int attempt)
 {
 	int			buffer_wait_ms = Min(FIRST_BUFFER_WAIT_MS << Min(attempt, 5),
-									 Max(rf_exchange_wait, 1));
+									 Max(rf_exchange_wait(), 1));
 	int			count = forming->count;
 	const RfExchangeSpec *specs = forming->specs;
 	int			spec_count = forming->spec_count;
@@ -840,7 +840,7 @@ rf_exchange_form(RfSession *const *sessions, int count, const RfExchangeSpec *sp
 	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "rdma_fdw exchange",
 												  ALLOCSET_SMALL_SIZES);
 	MemoryContext caller = MemoryContextSwitchTo(context);
-	TimestampTz deadline = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), rf_exchange_wait);
+	TimestampTz deadline = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), rf_exchange_wait());
 	Forming		forming;
 
 	init_forming(&forming, sessions, count);

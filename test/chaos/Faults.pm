@@ -342,7 +342,7 @@ my @settings = (
 	[ 'rdma_fdw.admission_window', '64kB', '0' ],
 	[ 'rdma_fdw.token_lifetime', '1s' ], [ 'rdma_fdw.receive_buffers', '1', '16' ],
 	[ 'rdma_fdw.receive_buffer_size', '4kB', '1MB' ], [ 'rdma_fdw.receive_pool', 'on', 'off', 'granted' ],
-	[ 'rdma_fdw.inline_limit', '0', '1MB' ], [ 'rdma_fdw.buffer_wait', '0', '200ms' ], [ 'rdma_fdw.exchange_wait', '100ms' ],
+	[ 'rdma_fdw.inline_limit', '0', '1MB' ], [ 'rdma_fdw.buffer_wait', '0', '200ms' ],
 	[ 'rdma_fdw.flush_time', '0', '1ms' ], [ 'rdma_fdw.disable', 'value_memory', 'value_costs' ],
 	[ 'rdma_fdw.exchange_hosts', 'all' ], [ 'rdma_fdw.connect_timeout', '200ms' ],
 	[ 'statement_timeout', '100ms', '1s' ], [ 'lock_timeout', '50ms' ], [ 'idle_in_transaction_session_timeout', '300ms' ],

@@ -12,9 +12,9 @@ use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-# room for about three joins at once; a statement that finds none does not wait long
+# room for about three joins at once
 my ($coord, $n1, $n2) = rdma_trio(conf => "rdma_fdw.peer_timeout = '3s'\nrdma_fdw.connect_timeout = '4s'\nrdma_fdw.buffer_memory = '12MB'\n"
-		. "rdma_fdw.buffer_wait = '100ms'\nmax_connections = 60\n");
+		. "max_connections = 60\n");
 my %other = (n1 => $n2, n2 => $n1);
 my %half = (n1 => 1, n2 => 2);
 
@@ -68,7 +68,7 @@ $coord->command_ok([ 'pgbench', '-n', '-c', '12', '-j', '2', '-t', '2', '-f', $s
 healthy('(small pool)');
 
 # ---- the time for that is limited
-$coord->safe_psql('postgres', 'BEGIN; SET LOCAL rdma_fdw.exchange_wait = 0; ' . $sum . '; COMMIT');
+$coord->safe_psql('postgres', 'BEGIN; SET LOCAL rdma_fdw.buffer_wait = 0; ' . $sum . '; COMMIT');
 
 foreach my $victim ($n1, $n2)
 {

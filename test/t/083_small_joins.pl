@@ -9,7 +9,7 @@ use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-my ($coord, $n1, $n2) = rdma_trio(conf => "max_connections = 60\nrdma_fdw.buffer_wait = '100ms'\nrdma_fdw.receive_buffer_size = '32kB'\n"
+my ($coord, $n1, $n2) = rdma_trio(conf => "max_connections = 60\nrdma_fdw.receive_buffer_size = '32kB'\n"
 		. "rdma_fdw.receive_buffers = 2\n");
 my %half = (n1 => 1, n2 => 2);
 

@@ -11,8 +11,8 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 
 my ($coord, $n1, $n2) = rdma_trio(conf => "jit = off\n");
-$coord->append_conf('postgresql.conf', "rdma_fdw.buffer_memory = '4MB'\nrdma_fdw.buffer_wait = '100ms'\n"
-		. "rdma_fdw.exchange_wait = '10min'\nrdma_fdw.exchange_strategy = repartition_one\n");
+$coord->append_conf('postgresql.conf', "rdma_fdw.buffer_memory = '4MB'\nrdma_fdw.buffer_wait = '5s'\n"
+		. "rdma_fdw.exchange_strategy = repartition_one\n");
 $coord->restart;
 
 # A hash join by k takes the rows of `big` as they come, and passes them on in that order: that sort is by a value that nodes know.

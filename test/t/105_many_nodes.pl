@@ -13,7 +13,7 @@ use Test::More;
 my $NODES = 16;
 
 # as they are by default, but for the wait: it would take a minute to see that it waits in vain
-my $conf = "rdma_fdw.buffer_memory = '256MB'\nmax_connections = 100\nrdma_fdw.exchange_wait = '20s'\n";
+my $conf = "rdma_fdw.buffer_memory = '256MB'\nmax_connections = 100\nrdma_fdw.buffer_wait = '3500ms'\n";
 my ($coord, $d1, $d2) = map { rdma_node($_, conf => $conf) } qw(coord d1 d2);
 my $names = join(', ', map { "s$_" } 1 .. $NODES);
 

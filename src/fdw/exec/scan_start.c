@@ -709,7 +709,7 @@ prepare_nodes(RfScanState *state)
 		spec->buffer_size = state->fetch.receive_buffer_size;
 	}
 	if (retry->until == 0)
-		retry->until = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), rf_exchange_wait);
+		retry->until = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), rf_exchange_wait());
 	retry->possible = state->exchanges != NIL;
 	for (int i = 0; i < count; i++)
 		retry->possible = retry->possible && rf_session_is_fresh(sessions[i]);

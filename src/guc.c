@@ -274,13 +274,6 @@ define_engine_settings(void)
 							   "port.",
 							   &rf_engine_address, "",
 							   PGC_SIGHUP, 0, rf_check_engine_address, NULL, NULL);
-	DefineCustomIntVariable("rdma_fdw.token_lifetime",
-							"Time within which a reader's engine must connect after it was "
-							"invited.",
-							"So long nodes of one statement may take to open their streams to each "
-							"other, too.",
-							&rf_token_lifetime, rf_token_lifetime, 1, 3600,
-							PGC_SIGHUP, GUC_UNIT_S, NULL, NULL, NULL);
 	DefineCustomStringVariable("rdma_fdw.trusted_networks",
 							   "Networks that protect their traffic, so that rows may cross "
 							   "them in clear.",

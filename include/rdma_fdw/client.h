@@ -49,7 +49,7 @@ extern int	rf_peer_connect(const char *host, const RfHelloReply *hello, RfAddres
  */
 extern uint32 rf_role_limit(uint32 total);
 
-/* Data node: a one-time token for a reader's engine, valid for rdma_fdw.token_lifetime. */
+/* Data node: a one-time token for a reader's engine, valid for RfShared.invited_ms. */
 extern void rf_token_issue(const RfHelloRequest *request, uint8_t id[RF_TOKEN_ID_SIZE]);
 
 /* Raise an error reported by a thread or through shared memory; `peer` may be RF_NO_PEER. */

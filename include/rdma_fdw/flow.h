@@ -48,7 +48,7 @@ extern void rf_flow_address(RfFlowHandle *flow, uint32_t *index, uint64_t *key);
  * flow is an ERROR, but closing it. For flows that are opened at once or never; a flow that waits
  * for a producer's first rows may wait for ever.
  */
-extern void rf_flow_lend_for(RfFlowHandle *flow, int seconds);
+extern void rf_flow_lend_for(RfFlowHandle *flow, uint32 ms);
 
 /* ERROR if that has happened. */
 extern void rf_flow_require_lent(RfFlowHandle *flow);

@@ -105,7 +105,7 @@ extern RfGroup *rf_group_listen(RfGroupDesc *desc, uint32_t consumer, int own);
  * Consumer, before the description is given to anybody: producers have so much time to open their
  * pairs, see rf_flow_lend_for(). The second raises an ERROR if they did not in time.
  */
-extern void rf_group_lend_for(RfGroup *group, int seconds);
+extern void rf_group_lend_for(RfGroup *group, uint32 ms);
 extern void rf_group_require_lent(RfGroup *group);
 
 /*

@@ -32,7 +32,6 @@ extern int	rf_admission_window;	/* kB in flight per device, 0 = no limit */
 extern int	rf_register_pages;	/* RF_REGISTER_*: shared buffers */
 extern char *rf_engine_address; /* what a data node tells readers to connect to; "" = the host
 								 * libpq used */
-extern int	rf_token_lifetime;	/* s */
 extern int	rf_role_share;		/* 1..100 percent */
 extern char *rf_trusted_networks;	/* networks that rows may cross in clear */
 extern char *rf_exchange_hosts; /* addresses that a statement may have the engine connect to; as

@@ -24,7 +24,6 @@ int			rf_peer_timeout = 30 * 1000;
 int			rf_polling_mode = RF_POLLING_ADAPTIVE;
 int			rf_admission_window = 4 * 1024;
 char	   *rf_engine_address = NULL;
-int			rf_token_lifetime = 60;
 char	   *rf_trusted_networks = NULL;
 char	   *rf_exchange_hosts = NULL;
 

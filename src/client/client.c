@@ -479,7 +479,8 @@ rf_token_issue(const RfHelloRequest *request, uint8_t id[RF_TOKEN_ID_SIZE])
 				 errmsg("could not get random bytes for a token")));
 	agree(&request->node, request->key, id, request->key, rf_shared->public_key, secret);
 	put = rf_token_put(rf_shared, id, secret, &request->node, GetUserId(),
-					   rf_role_limit(RF_MAX_TOKENS), (int64_t) rf_token_lifetime * 1000000);
+					   rf_role_limit(RF_MAX_TOKENS),
+					   (int64_t) atomic_load(&rf_shared->invited_ms) * 1000);
 	explicit_bzero(secret, sizeof(secret));
 	if (!put)
 		ereport(ERROR,

@@ -91,6 +91,17 @@ lane_settings(RfLaneConfig *config)
 }
 
 /*
+ * Publishes how long another engine may use an invitation, a token or a listening flow:
+ * connect_timeout is the time of one attempt, and it may need several. The value is the
+ * configuration's, which a role that asks for tokens or listens for flows cannot change.
+ */
+static void
+publish_settings(void)
+{
+	atomic_store(&rf_shared->invited_ms, 6 * (uint32) rf_connect_timeout);
+}
+
+/*
  * How long a device waits for an acknowledgement, 4.096 us times 2 to the power of this. It sends a
  * packet eight times and may wait four times as long each time, so that these are half of
  * peer_timeout at most and the device tells the lane what was lost. A second is the most: the last
@@ -359,6 +370,7 @@ start_engine(void)
 				(errcode_for_file_access(),
 				 errmsg("rdma_fdw engine: could not watch an event descriptor: %m")));
 
+	publish_settings();
 	read_boot_id(rf_engine->boot_id);
 	atomic_fetch_add(&rf_shared->engine_epoch, 1);
 	snprintf(rf_shared->engine_local_name, sizeof(rf_shared->engine_local_name),
@@ -564,6 +576,7 @@ rf_engine_main(Datum arg)
 
 			ConfigReloadPending = false;
 			ProcessConfigFile(PGC_SIGHUP);
+			publish_settings();
 			lane_settings(&rf_engine->lane_config);
 			rf_connections_reloaded();
 			for (i = 0; i < rf_engine->lane_count; i++)

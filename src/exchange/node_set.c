@@ -447,7 +447,7 @@ rdma_exchange_listen(PG_FUNCTION_ARGS)
 			continue;
 		member->in = rf_group_listen(member->desc, member->consumer, member->producer);
 		/* the other members open at once, or their coordinator does not mean it */
-		rf_group_lend_for(member->in, rf_token_lifetime);
+		rf_group_lend_for(member->in, atomic_load(&rf_shared->invited_ms));
 	}
 	CurrentResourceOwner = owner;
 	MemoryContextSwitchTo(caller);

@@ -311,11 +311,11 @@ raise_taken_back(RfFlowHandle *handle)
 	char		detail[sizeof(error.detail)];
 
 	snprintf(detail, sizeof(detail),
-			 "Stream %u of this session was to be opened within %d s after it began to listen.",
-			 handle->index, handle->lent_s);
+			 "Stream %u of this session was to be opened within %u ms after it began to listen.",
+			 handle->index, handle->lent_ms);
 	(void) rf_error(&error, RF_ERROR_CONFIGURATION, detail,
-					"Repeat the statement. Increase rdma_fdw.token_lifetime here if setting it up "
-					"takes longer.",
+					"Repeat the statement. Increase rdma_fdw.connect_timeout in the configuration "
+					"of this server, of which this is six times, if setting it up takes longer.",
 					"no other node has opened this session's stream in time");
 	rf_raise(&error, handle->peer);
 }
@@ -331,16 +331,16 @@ require_own(RfFlowHandle *handle)
 }
 
 void
-rf_flow_lend_for(RfFlowHandle *handle, int seconds)
+rf_flow_lend_for(RfFlowHandle *handle, uint32 ms)
 {
 	handle->key = handle->flow->key;
 	handle->peer = handle->flow->peer;
-	handle->lent_s = seconds;
+	handle->lent_ms = ms;
 	handle->lent = true;
 	/* without leases it may sleep for long */
 	if (atomic_fetch_add(&rf_shared->flows_lent, 1) == 0)
 		rf_engine_wake_main();
-	rf_flow_lend(handle->flow, rf_now_us() + (int64) seconds * 1000000);
+	rf_flow_lend(handle->flow, rf_now_us() + (int64) ms * 1000);
 }
 
 void

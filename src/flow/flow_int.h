@@ -33,7 +33,7 @@ struct RfFlowHandle
 	bool		attached;		/* this process has mapped the memory that its buffers lie in */
 	bool		acked;			/* producer: the reader has everything */
 	bool		lent;			/* consumer: the engine may have taken the entry back, see life.h */
-	int			lent_s;			/* after so many seconds */
+	uint32		lent_ms;		/* for this time */
 	int			peer;			/* of a flow that is lent */
 	uint64		key;
 	RfSlotCursor cursor;

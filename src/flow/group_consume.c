@@ -198,12 +198,12 @@ rf_group_listen(RfGroupDesc *desc, uint32_t consumer, int own)
 }
 
 void
-rf_group_lend_for(RfGroup *group, int seconds)
+rf_group_lend_for(RfGroup *group, uint32 ms)
 {
 	for (uint32 producer = 0; producer < group->pair_count; producer++)
 	{
 		if (group->pairs[producer].flow != NULL)
-			rf_flow_lend_for(group->pairs[producer].flow, seconds);
+			rf_flow_lend_for(group->pairs[producer].flow, ms);
 	}
 }
 

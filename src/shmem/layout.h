@@ -596,6 +596,13 @@ typedef struct RfShared
 	_Atomic uint32_t main_requests; /* bumped with engine_wake_fd: flows OPENING, peers REQUESTED
 									 * or flows to free */
 
+	/*
+	 * How long a token is valid, and how long a flow waits for the producer that was told of it:
+	 * written by the engine before engine_pid and when the configuration changes, read by
+	 * backends.
+	 */
+	_Atomic uint32_t invited_ms;
+
 	/* Counters of the main thread. */
 	_Atomic uint64_t handshakes;
 	_Atomic uint64_t handshakes_refused;

@@ -340,7 +340,7 @@ sub break_link
 my @settings = (
 	[ 'rdma_fdw.peer_timeout', '1s', '2s', '60s' ], [ 'rdma_fdw.polling_mode', qw(adaptive busy) ],
 	[ 'rdma_fdw.admission_window', '64kB', '0' ],
-	[ 'rdma_fdw.token_lifetime', '1s' ], [ 'rdma_fdw.receive_buffers', '1', '16' ],
+	[ 'rdma_fdw.receive_buffers', '1', '16' ],
 	[ 'rdma_fdw.receive_buffer_size', '4kB', '1MB' ], [ 'rdma_fdw.receive_pool', 'on', 'off', 'granted' ],
 	[ 'rdma_fdw.inline_limit', '0', '1MB' ], [ 'rdma_fdw.buffer_wait', '0', '200ms' ],
 	[ 'rdma_fdw.flush_time', '0', '1ms' ], [ 'rdma_fdw.disable', 'value_memory', 'value_costs' ],

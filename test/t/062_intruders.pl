@@ -109,14 +109,14 @@ $node->safe_psql('postgres', 'ALTER ROLE greedy SET rdma_fdw.role_share = 100');
 like($refusal, qr/permission denied to set parameter/, 'which it may not change');
 
 # What it listens for and nobody opens it does not keep, even if its transaction is idle, and it learns so when it goes on.
-$node->append_conf('postgresql.conf', 'rdma_fdw.token_lifetime = 1');
+$node->append_conf('postgresql.conf', "rdma_fdw.connect_timeout = '500ms'");
 $node->reload;
 foreach my $pool (qw(off on))
 {
 	my $idle = $node->background_psql('postgres', on_error_stop => 0);
-	$idle->query_safe("SET rdma_fdw.receive_pool = $pool; SET ROLE greedy; BEGIN");
+	$idle->query_safe("SET rdma_fdw.receive_pool = $pool; SET ROLE greedy; SET rdma_fdw.connect_timeout = '10min'; BEGIN");
 	is($idle->query($listen->(32)), 32, "receive_pool = $pool: a role listens for all flows that it may have");
-	ok(rdma_wait($node, 'SELECT count(*) = 0 FROM rdma.stat_flows', 60), 'which are taken back');
+	ok(rdma_wait($node, 'SELECT count(*) = 0 FROM rdma.stat_flows', 60), 'which are taken back, after six times the connect_timeout of the configuration');
 	is($node->safe_psql('postgres', q{SELECT count(*) FROM pg_stat_activity WHERE state = 'idle in transaction'}), 1, 'while its transaction is idle');
 	like(slurp_file($node->logfile), qr/took \d+ streams back that nobody opened, of process \d+/, 'the log says so');
 	($listens, $said, $refusal) = $node->psql('postgres', "SET rdma_fdw.receive_pool = $pool; SET ROLE greedy; BEGIN; " . $listen->(32));
@@ -124,12 +124,12 @@ foreach my $pool (qw(off on))
 	$idle->query('\set VERBOSITY verbose');
 	$idle->query('SELECT rdma_internal.exchange_open(0, ARRAY[' . join(',', map { "decode('" . unpack('H*', group(16)) . "', 'hex')" } 1 .. 32) . '])');
 	like($idle->{stderr}, qr/55000: no other node has opened this session's stream in time/, 'the one that has lost them gets an error');
-	like($idle->{stderr}, qr/DETAIL:  Stream \d+ of this session was to be opened within 1 s after it began to listen\. The other node is /, 'which names the stream and the other node');
-	like($idle->{stderr}, qr/HINT:  Repeat the statement\. Increase rdma_fdw\.token_lifetime/, 'and says what to do');
+	like($idle->{stderr}, qr/DETAIL:  Stream \d+ of this session was to be opened within 3000 ms after it began to listen\. The other node is /, 'which names the stream and the other node');
+	like($idle->{stderr}, qr/HINT:  Repeat the statement\. Increase rdma_fdw\.connect_timeout in the configuration/, 'and says what to do');
 	$idle->quit;
 	is($node->safe_psql('postgres', $check), $expected, 'works after that');
 }
-$node->append_conf('postgresql.conf', 'rdma_fdw.token_lifetime = 60');
+$node->append_conf('postgresql.conf', "rdma_fdw.connect_timeout = '10s'");
 $node->reload;
 
 # One that reads many streams at a time has its share of the buffers, and no more; it waits for one of its own.

@@ -20,7 +20,6 @@ my %left_out = (
 	'rdma_fdw.connect_timeout=100' => 'refuses on a busy machine',
 	'rdma_fdw.peer_timeout=500' => 'refuses on a busy machine',
 	'rdma_fdw.buffer_wait=0' => 'refuses what has to wait',
-	'rdma_fdw.token_lifetime=1' => 'refuses on a busy machine',
 	# mean something else
 	'rdma_fdw.allow_page_shipping' => 'permits what inputs show to be refused',
 	'rdma_fdw.allow_snapshot_isolation' => 'permits what inputs show to be refused',

@@ -113,6 +113,7 @@ static const struct
 	{"page_boxes", RF_PAGE_BOXES},
 	{"page_gathers", RF_PAGE_GATHERS},
 	{"page_strides", RF_PAGE_STRIDES},
+	{"kept_memory", RF_KEPT_MEMORY},
 };
 
 /* rdma_fdw.disable: the names of techniques, whose bits go to assign_disable() in `extra`. */
@@ -344,13 +345,6 @@ define_stream_settings(void)
 							"parallel workers than its share. 0: as many as the machine has.",
 							&rf_cores, rf_cores, 0, 65536,
 							PGC_USERSET, 0, NULL, NULL, NULL);
-	DefineCustomIntVariable("rdma_fdw.kept_memory",
-							"Memory that a session keeps for its next statement when it has freed "
-							"it.",
-							"Of sessions that send rows to other servers or read theirs. 0: as the "
-							"C library has it.",
-							&rf_kept_memory, rf_kept_memory, 0, 1024 * 1024,
-							PGC_USERSET, GUC_UNIT_KB, NULL, NULL, NULL);
 	DefineCustomIntVariable("rdma_fdw.connect_timeout",
 							"Time to wait for the connection between two engines.",
 							NULL,

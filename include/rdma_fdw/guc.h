@@ -45,7 +45,6 @@ extern int	rf_inline_limit;	/* kB */
 extern int	rf_buffer_wait;		/* ms */
 extern int	rf_cores;			/* rdma_fdw.cores, shared by nodes of a statement on this machine;
 								 * 0: all of the machine */
-extern int	rf_kept_memory;		/* kB, rdma_fdw.kept_memory; 0: as the C library has it */
 extern char *rf_as_owner_of;	/* rdma_internal.stream and rdma_internal.store act as the owner of
 								 * this relation */
 extern bool rf_explain_nodes;	/* EXPLAIN shows the nodes' own plans */
@@ -168,7 +167,8 @@ typedef enum RfTechnique
 	RF_PAGE_COPIES = 1 << 11,	/* serve/dest.c */
 	RF_PAGE_BOXES = 1 << 12,
 	RF_PAGE_GATHERS = 1 << 13,
-	RF_PAGE_STRIDES = 1 << 14
+	RF_PAGE_STRIDES = 1 << 14,
+	RF_KEPT_MEMORY = 1 << 15	/* base/kept_memory.c */
 } RfTechnique;
 
 static inline bool

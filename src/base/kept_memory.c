@@ -17,23 +17,29 @@
 
 #include "kept_memory.h"
 
-/* Blocks from here on have a mapping of their own; glibc refuses more. */
-#define LARGEST_HEAP_BLOCK	(32 * 1024)
+/*
+ * Blocks from here on have a mapping of their own; glibc refuses more. It keeps twice as much as
+ * the largest block that it has seen.
+ */
+#define LARGEST_HEAP_BLOCK	(32 * 1024 * 1024)
+#define KEPT				(2 * LARGEST_HEAP_BLOCK)
+
+/* glibc's limits, both of them, before they adapt */
+#define INITIAL_LIMIT		(128 * 1024)
 
 void
 rf_keep_memory(void)
 {
 #ifdef M_TRIM_THRESHOLD
-	static int	kept = 0;		/* kB, as it was set last; 0: glibc has its own */
+	static bool kept = false;
+	bool		keep = !rf_is_disabled(RF_KEPT_MEMORY);
 
-	if (rf_kept_memory == kept)
+	if (keep == kept)
 		return;
 
-	/*
-	 * once set, the library does not go back to limits that adapt; these are its initial limits
-	 */
-	(void) mallopt(M_TRIM_THRESHOLD, Max(rf_kept_memory, 128) * 1024);
-	(void) mallopt(M_MMAP_THRESHOLD, Max(Min(rf_kept_memory / 2, LARGEST_HEAP_BLOCK), 128) * 1024);
-	kept = rf_kept_memory;
+	/* once set, the library does not go back to limits that adapt */
+	(void) mallopt(M_TRIM_THRESHOLD, keep ? KEPT : INITIAL_LIMIT);
+	(void) mallopt(M_MMAP_THRESHOLD, keep ? LARGEST_HEAP_BLOCK : INITIAL_LIMIT);
+	kept = keep;
 #endif
 }

@@ -5,8 +5,8 @@
 #define RF_KEPT_MEMORY_H
 
 /*
- * Makes the C library keep as much freed memory as rdma_fdw.kept_memory says. At the start of a
- * statement; cheap where nothing has changed.
+ * Makes the C library keep freed memory, unless rdma_fdw.disable names kept_memory. At the start of
+ * a statement; cheap where nothing has changed.
  */
 extern void rf_keep_memory(void);
 

@@ -33,7 +33,6 @@ int			rf_receive_pool = RF_RECEIVE_POOL_AUTO;
 int			rf_inline_limit = 64;
 int			rf_buffer_wait = 10 * 1000;
 int			rf_cores = 0;
-int			rf_kept_memory = 64 * 1024;
 char	   *rf_as_owner_of = NULL;
 bool		rf_explain_nodes = false;
 int			rf_role_share = 50;

@@ -47,7 +47,6 @@ my @own = (
 	sub { 'SET rdma_fdw.measured_costs = ' . pick(qw(on off)) },
 	sub { 'SET rdma_fdw.flush_time = ' . pick(0, 200) },
 	sub { 'SET rdma_fdw.push_down = scans' },
-	sub { 'SET rdma_fdw.kept_memory = ' . pick(0, "'64kB'") },
 	sub { 'SET rdma_fdw.cores = ' . pick(0, 1, 65536) },
 	sub { 'SET rdma_fdw.snapshot = each_node' });
 
@@ -65,7 +64,7 @@ sub settings
 	# a technique that is not used, or is used whatever it costs
 	push @foreign, "SET rdma_fdw.disable = '" . join(', ', grep { $_ } pick(qw(exchange_filter_costs exchange_filter_costs exchange_filters), ''),
 		pick(qw(decorrelation_costs decorrelation_costs decorrelation), ''), pick('', '', 'partitions'), pick('', '', 'local_rows'),
-		pick('', '', 'lookahead'), pick('', '', 'value_memory', 'value_costs'),
+		pick('', '', 'lookahead'), pick('', '', 'value_memory', 'value_costs'), pick('', '', 'kept_memory'),
 		$schema eq 'computed' ? pick(qw(compute_node_costs compute_nodes), '') : '') . "'";
 	return ($schema, \@both, \@foreign);
 }

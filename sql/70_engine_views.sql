@@ -70,8 +70,6 @@ SET rdma_fdw.disable = value_costs, page_boxes;
 SHOW rdma_fdw.disable;
 SET rdma_fdw.disable = 'lookahead, nothing';
 RESET rdma_fdw.disable;
-SET rdma_fdw.receive_pool = 'sometimes';
-SELECT name, boot_val, min_val, max_val, enumvals, context FROM pg_settings WHERE name LIKE 'rdma_fdw.receive_pool%' ORDER BY name;
 SELECT c.attname, c.atttypid::regtype, col_description(c.attrelid, c.attnum) IS NOT NULL AS told
 FROM pg_attribute c WHERE c.attrelid = 'rdma.stat_lanes'::regclass AND c.attname ~ 'claim|backoff|grants' ORDER BY c.attname;
 

@@ -38,16 +38,6 @@ static const struct config_enum_entry provider_options[] = {
 	{NULL, 0, false}
 };
 
-static const struct config_enum_entry receive_pool_options[] = {
-	{"auto", RF_RECEIVE_POOL_AUTO, false},
-	{"on", RF_RECEIVE_POOL_ON, false},
-	{"granted", RF_RECEIVE_POOL_GRANTED, false},
-	{"off", RF_RECEIVE_POOL_OFF, false},
-	{"true", RF_RECEIVE_POOL_ON, true},
-	{"false", RF_RECEIVE_POOL_OFF, true},
-	{NULL, 0, false}
-};
-
 static const struct config_enum_entry polling_mode_options[] = {
 	{"adaptive", RF_POLLING_ADAPTIVE, false},
 	{"busy", RF_POLLING_BUSY, false},
@@ -114,6 +104,9 @@ static const struct
 	{"page_gathers", RF_PAGE_GATHERS},
 	{"page_strides", RF_PAGE_STRIDES},
 	{"kept_memory", RF_KEPT_MEMORY},
+	{"receive_pool", RF_RECEIVE_POOL},
+	{"receive_pool_costs", RF_RECEIVE_POOL_COSTS},
+	{"receive_claims", RF_RECEIVE_CLAIMS},
 };
 
 /* rdma_fdw.disable: the names of techniques, whose bits go to assign_disable() in `extra`. */
@@ -308,13 +301,6 @@ define_stream_settings(void)
 							&rf_receive_buffer_size, rf_receive_buffer_size,
 							RF_MIN_SLOT_SIZE / 1024, RF_MAX_SLOT_SIZE / 1024,
 							PGC_USERSET, GUC_UNIT_KB, NULL, NULL, NULL);
-	DefineCustomEnumVariable("rdma_fdw.receive_pool",
-							 "Whether all producers of one consumer share its receive buffers.",
-							 "\"auto\" shares where that needs fewer buffers than "
-							 "rdma_fdw.receive_buffers for each producer; "
-							 "\"granted\" shares without remote compare-and-swap.",
-							 &rf_receive_pool, rf_receive_pool, receive_pool_options,
-							 PGC_USERSET, 0, NULL, NULL, NULL);
 	DefineCustomIntVariable("rdma_fdw.inline_limit",
 							"Results up to this size come inside the answer on the database "
 							"connection.",

@@ -40,7 +40,6 @@ extern char *rf_exchange_hosts; /* addresses that a statement may have the engin
 /* session */
 extern int	rf_receive_buffers; /* per flow, 1..16 */
 extern int	rf_receive_buffer_size; /* kB */
-extern int	rf_receive_pool;	/* RF_RECEIVE_POOL_* */
 extern int	rf_inline_limit;	/* kB */
 extern int	rf_buffer_wait;		/* ms */
 extern int	rf_cores;			/* rdma_fdw.cores, shared by nodes of a statement on this machine;
@@ -70,10 +69,6 @@ enum
 enum
 {
 	RF_REGISTER_AUTO, RF_REGISTER_ON, RF_REGISTER_OFF
-};
-enum
-{
-	RF_RECEIVE_POOL_AUTO, RF_RECEIVE_POOL_ON, RF_RECEIVE_POOL_GRANTED, RF_RECEIVE_POOL_OFF
 };
 
 /* The values of rdma_fdw.snapshot: of a statement that reads several nodes. */
@@ -168,7 +163,10 @@ typedef enum RfTechnique
 	RF_PAGE_BOXES = 1 << 12,
 	RF_PAGE_GATHERS = 1 << 13,
 	RF_PAGE_STRIDES = 1 << 14,
-	RF_KEPT_MEMORY = 1 << 15	/* base/kept_memory.c */
+	RF_KEPT_MEMORY = 1 << 15,	/* base/kept_memory.c */
+	RF_RECEIVE_POOL = 1 << 16,	/* flow/group_consume.c */
+	RF_RECEIVE_POOL_COSTS = 1 << 17,
+	RF_RECEIVE_CLAIMS = 1 << 18
 } RfTechnique;
 
 static inline bool

@@ -29,7 +29,6 @@ char	   *rf_exchange_hosts = NULL;
 
 int			rf_receive_buffers = 4;
 int			rf_receive_buffer_size = 256;
-int			rf_receive_pool = RF_RECEIVE_POOL_AUTO;
 int			rf_inline_limit = 64;
 int			rf_buffer_wait = 10 * 1000;
 int			rf_cores = 0;

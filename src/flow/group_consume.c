@@ -81,8 +81,8 @@ open_pool(RfGroup *group, const RfGroupDesc *desc, int own)
 	uint32		producers = desc->producers - (own >= 0 ? 1 : 0);
 	RfPeerSet	peers = {0};
 
-	if (rf_receive_pool == RF_RECEIVE_POOL_OFF || count < RF_RECEIVE_MIN || producers == 0 ||
-		(rf_receive_pool == RF_RECEIVE_POOL_AUTO && producers * group->slot_count <= count))
+	if (rf_is_disabled(RF_RECEIVE_POOL) || count < RF_RECEIVE_MIN || producers == 0 ||
+		(!rf_is_disabled(RF_RECEIVE_POOL_COSTS) && producers * group->slot_count <= count))
 		return;
 	for (uint32 producer = 0; producer < desc->producers; producer++)
 	{
@@ -92,7 +92,7 @@ open_pool(RfGroup *group, const RfGroupDesc *desc, int own)
 											   false));
 	}
 	group->pool = rf_receive_open(count, group->slot_size, &peers,
-								  rf_receive_pool != RF_RECEIVE_POOL_GRANTED);
+								  !rf_is_disabled(RF_RECEIVE_CLAIMS));
 }
 
 static void

@@ -9,7 +9,7 @@
  *
  * Memory: one block that is registered for every peer of the pool: RF_RECEIVE_WORDS bytes with a
  * word per buffer (buffer info), then the buffers. So the peers of one pool can reach each other's
- * batches, and nothing else; rdma_fdw.receive_pool = off separates them.
+ * batches, and nothing else; rdma_fdw.disable = receive_pool separates them.
  *
  * How a producer gets a buffer, only when it has a slot READY and credit for it:
  *   claim   compare-and-swap of a word, RF_RECEIVE_FREE to its own mark, by its lane. It is the

@@ -170,7 +170,7 @@ CREATE VIEW rdma.stat_flows AS
     LEFT JOIN pg_catalog.pg_database d ON d.oid = f.datid
     LEFT JOIN pg_catalog.pg_roles r ON r.oid = f.usesysid;
 COMMENT ON COLUMN rdma.stat_flows.pool_buffers IS
-    'receive buffers that the reader''s streams share (rdma_fdw.receive_pool); NULL: the stream has its own';
+    'receive buffers that the reader''s streams share; NULL: the stream has its own';
 COMMENT ON COLUMN rdma.stat_flows.claims IS 'of a sender: those that it got, each for one buffer full';
 COMMENT ON COLUMN rdma.stat_flows.claims_lost IS 'of a sender: attempts to claim one that found it taken';
 COMMENT ON COLUMN rdma.stat_flows.region_copies IS

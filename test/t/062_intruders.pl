@@ -101,7 +101,7 @@ my $listen = sub
 	return 'SELECT array_length(rdma_internal.exchange_listen(0, ARRAY[' . join(',', map { "decode('" . unpack('H*', group(16)) . "', 'hex')" } 1 .. $groups) . ']'
 		. ", array_fill(NULL::int, ARRAY[$groups]), array_fill(0, ARRAY[$groups])), 1)";
 };
-my ($listens, $said, $refusal) = $node->psql('postgres', 'SET rdma_fdw.receive_pool = off; SET ROLE greedy; BEGIN; ' . $listen->(33));
+my ($listens, $said, $refusal) = $node->psql('postgres', 'SET rdma_fdw.disable = receive_pool; SET ROLE greedy; BEGIN; ' . $listen->(33));
 like($refusal, qr/role "greedy" has 512 flows of rdma_fdw, as many as one role may have/, 'a role may have half of all flows');
 like($refusal, qr/rdma_fdw\.role_share/, 'and learns which setting says so');
 $node->safe_psql('postgres', 'ALTER ROLE greedy SET rdma_fdw.role_share = 100');
@@ -111,15 +111,15 @@ like($refusal, qr/permission denied to set parameter/, 'which it may not change'
 # What it listens for and nobody opens it does not keep, even if its transaction is idle, and it learns so when it goes on.
 $node->append_conf('postgresql.conf', "rdma_fdw.connect_timeout = '500ms'");
 $node->reload;
-foreach my $pool (qw(off on))
+foreach my $pool (qw(receive_pool receive_pool_costs))
 {
 	my $idle = $node->background_psql('postgres', on_error_stop => 0);
-	$idle->query_safe("SET rdma_fdw.receive_pool = $pool; SET ROLE greedy; SET rdma_fdw.connect_timeout = '10min'; BEGIN");
-	is($idle->query($listen->(32)), 32, "receive_pool = $pool: a role listens for all flows that it may have");
+	$idle->query_safe("SET rdma_fdw.disable = $pool; SET ROLE greedy; SET rdma_fdw.connect_timeout = '10min'; BEGIN");
+	is($idle->query($listen->(32)), 32, "without $pool: a role listens for all flows that it may have");
 	ok(rdma_wait($node, 'SELECT count(*) = 0 FROM rdma.stat_flows', 60), 'which are taken back, after six times the connect_timeout of the configuration');
 	is($node->safe_psql('postgres', q{SELECT count(*) FROM pg_stat_activity WHERE state = 'idle in transaction'}), 1, 'while its transaction is idle');
 	like(slurp_file($node->logfile), qr/took \d+ streams back that nobody opened, of process \d+/, 'the log says so');
-	($listens, $said, $refusal) = $node->psql('postgres', "SET rdma_fdw.receive_pool = $pool; SET ROLE greedy; BEGIN; " . $listen->(32));
+	($listens, $said, $refusal) = $node->psql('postgres', "SET rdma_fdw.disable = $pool; SET ROLE greedy; BEGIN; " . $listen->(32));
 	is($said, 32, 'another session of the role has them now');
 	$idle->query('\set VERBOSITY verbose');
 	$idle->query('SELECT rdma_internal.exchange_open(0, ARRAY[' . join(',', map { "decode('" . unpack('H*', group(16)) . "', 'hex')" } 1 .. 32) . '])');
@@ -200,13 +200,13 @@ cmp_ok($node->safe_psql('postgres', 'SELECT garbage_connections FROM rdma.stat_e
 $node->safe_psql('postgres', 'ALTER ROLE greedy RESET rdma_fdw.role_share');
 foreach my $when ('once', 'again', 'after a crash')
 {
-	is($node->safe_psql('postgres', 'SET rdma_fdw.receive_pool = off; SET ROLE greedy; BEGIN; ' . $listen->(32)), 32, "512 flows are allowed $when");
-	(undef, undef, $refusal) = $node->psql('postgres', 'SET rdma_fdw.receive_pool = off; SET ROLE greedy; BEGIN; ' . $listen->(33));
+	is($node->safe_psql('postgres', 'SET rdma_fdw.disable = receive_pool; SET ROLE greedy; BEGIN; ' . $listen->(32)), 32, "512 flows are allowed $when");
+	(undef, undef, $refusal) = $node->psql('postgres', 'SET rdma_fdw.disable = receive_pool; SET ROLE greedy; BEGIN; ' . $listen->(33));
 	like($refusal, qr/role "greedy" has 512 flows of rdma_fdw, as many as one role may have/, "and one more is not $when");
 	next if $when ne 'again';
 	my $holder = $node->background_psql('postgres', on_error_stop => 0);
 	my $victim = $holder->query_safe('SELECT pg_backend_pid()');
-	$holder->query_safe('SET rdma_fdw.receive_pool = off; SET ROLE greedy; BEGIN; ' . $listen->(20));
+	$holder->query_safe('SET rdma_fdw.disable = receive_pool; SET ROLE greedy; BEGIN; ' . $listen->(20));
 	kill 'KILL', $victim;
 	ok(rdma_wait($node, 'SELECT count(*) = 0 FROM rdma.stat_flows', 60), 'the server comes back');
 	eval { $holder->quit };

@@ -1,4 +1,4 @@
-# Shared receive pools (rdma_fdw.receive_pool): the memory of a consumer's receive buffers with 2, 8 and 32 producers, which flows claim and which ask, that the counters
+# Shared receive pools: the memory of a consumer's receive buffers with 2, 8 and 32 producers, which flows claim and which ask, that the counters
 # stand still when it is off, and that no end of a member leaves anything behind. The members are SQL functions of
 # test/modules/flow_kinds; 073_flow_kinds_pooled.pl has all flow kinds over the smallest pool.
 use strict;
@@ -99,14 +99,15 @@ sub nothing_left
 
 # ---- memory: by the number of consumers, not of producers
 my %used;
+my %disabled = (off => 'receive_pool', on => 'receive_pool_costs', auto => "''");
 foreach my $count (2, 8, 32)
 {
 	foreach my $how ('off', 'on', 'auto')
 	{
-		my ($used, $end, $sum, $batches) = gather("SET rdma_fdw.receive_pool = $how", [$producers], $count, 20, 0);
+		my ($used, $end, $sum, $batches) = gather("SET rdma_fdw.disable = $disabled{$how}", [$producers], $count, 20, 0);
 
 		$used{$how}{$count} = $used;
-		is("$end $sum $batches", 'ended ' . expected($count, 20) . ' ' . $count * 20, "$count producers, receive_pool = $how: every batch came once");
+		is("$end $sum $batches", 'ended ' . expected($count, 20) . ' ' . $count * 20, "$count producers, pool $how: every batch came once");
 	}
 	is($used{off}{$count}, $count * 4 * $buffer, "$count producers: buffers of their own need four each");
 }
@@ -117,13 +118,13 @@ nothing_left('after flows of all sizes');
 
 # ---- which flows claim, and which ask
 my $before = lanes($producers);
-gather('SET rdma_fdw.receive_pool = off', [$producers], 8, 50, 0);
+gather('SET rdma_fdw.disable = receive_pool', [$producers], 8, 50, 0);
 is_deeply(lanes($producers), $before, 'off: no counter moves at the producers');
 
 SKIP:
 {
 	skip 'the device has no atomics', 3 if $consumer->safe_psql('postgres', 'SELECT bool_or(atomics) FROM rdma_internal.devices() WHERE in_use') ne 't';
-	my ($used, $end) = gather('SET rdma_fdw.receive_pool = on; SET rdma_fdw.receive_buffers = 16', [$producers], 8, 50, 0);
+	my ($used, $end) = gather('SET rdma_fdw.disable = receive_pool_costs; SET rdma_fdw.receive_buffers = 16', [$producers], 8, 50, 0);
 	my $after = lanes($producers);
 	is($end, 'ended', 'a pool with room for all');
 	cmp_ok($after->{claims} - $before->{claims}, '>=', 8, 'its buffers are claimed');
@@ -131,7 +132,7 @@ SKIP:
 }
 $before = lanes($producers);
 my $granted = lanes($consumer)->{grants};
-my ($used, $end, $sum, $batches) = gather('SET rdma_fdw.receive_pool = granted', [$producers], 8, 50, 0);
+my ($used, $end, $sum, $batches) = gather('SET rdma_fdw.disable = receive_pool_costs, receive_claims', [$producers], 8, 50, 0);
 my $after = lanes($producers);
 is("$end $sum", 'ended ' . expected(8, 50), 'granted: every batch came');
 is($after->{claims}, $before->{claims}, 'and none by compare-and-swap');
@@ -140,7 +141,7 @@ cmp_ok($after->{asked} - $before->{asked}, '>=', 8 * 50, 'one for each');
 
 # ---- a consumer that is slow, and a pool that is too small for its producers
 $before = lanes($producers);
-($used, $end, $sum, $batches) = gather('SET rdma_fdw.receive_pool = on; SET rdma_fdw.receive_buffers = 1', [$producers, $other], 20, 10, 1000);
+($used, $end, $sum, $batches) = gather('SET rdma_fdw.disable = receive_pool_costs; SET rdma_fdw.receive_buffers = 1', [$producers, $other], 20, 10, 1000);
 is("$end $sum $batches", 'ended ' . expected(20, 10) . ' 200', 'twenty producers of two nodes take turns in four buffers');
 is($used, 4096 + 4 * $buffer, 'in that memory');
 $after = lanes($producers);
@@ -152,7 +153,7 @@ sub start_endless
 {
 	my $list = join(',', map { "'" . connstr($_) . "'" } $producers, $other);
 	my ($out, $err) = ('', '');
-	my $job = start([ 'psql', '-X', '-A', '-t', '-q', '-d', $consumer->connstr('postgres') . ' application_name=reader', '-c', 'SET rdma_fdw.receive_pool = on',
+	my $job = start([ 'psql', '-X', '-A', '-t', '-q', '-d', $consumer->connstr('postgres') . ' application_name=reader', '-c', 'SET rdma_fdw.disable = receive_pool_costs',
 		'-c', 'SET rdma_fdw.receive_buffers = 1', '-c', "SELECT how FROM gather(ARRAY[$list], 12, 100000000, 0)" ],
 		'<', '/dev/null', '>', \$out, '2>', \$err);
 	ok(rdma_wait($consumer, 'SELECT coalesce(sum(bytes) > 20000000, false) FROM rdma.stat_flows WHERE pool_buffers = 4', 60), 'batches move through a small pool');
@@ -173,7 +174,7 @@ foreach my $bad ([ 'a producer is killed', sub { kill 'KILL', $producers->safe_p
 	like($$err, qr/ERROR|FATAL/, "the reader has an error when $when");
 	ok(rdma_wait($_, 'SELECT pid IS NOT NULL FROM rdma.stat_engine', 60), "the engine of " . $_->name . " runs when $when") foreach ($producers, $other);
 	nothing_left("when $when");
-	($used, $end, $sum) = gather('SET rdma_fdw.receive_pool = on; SET rdma_fdw.receive_buffers = 1', [$producers, $other], 12, 10, 0);
+	($used, $end, $sum) = gather('SET rdma_fdw.disable = receive_pool_costs; SET rdma_fdw.receive_buffers = 1', [$producers, $other], 12, 10, 0);
 	is("$end $sum", 'ended ' . expected(12, 10), "and the next flow works after $when");
 }
 

@@ -93,12 +93,12 @@ $_->safe_psql('postgres', "CREATE TABLE mark AS $mark; CREATE FUNCTION still_cop
   foreach @all;
 my $until_placed = "WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r WHERE n < 3000000 AND still_copied())
 	SELECT n, md5(n::text) FROM r UNION ALL SELECT n, repeat(md5(n::text), n % 40) FROM generate_series(1, 5000) n";
-foreach my $pool ('off', 'on')
+foreach my $pool ('receive_pool', 'receive_pool_costs')
 {
 	my %placed = exchange_run($coord, 'n1,n2,n3', 1, "SELECT count(*) || ' ' || sum(hashtext(t)::bigint) || ' ' || sum(n::bigint) FROM rdma_internal.exchange('number=1 $everywhere', \$q\$$until_placed\$q\$) AS x(n int, t text)",
-		settings => { map { $_ => "$in_place; SET rdma_fdw.receive_pool = $pool" } qw(n1 n2 n3) }, slot_size => 8192, slots => 3);
+		settings => { map { $_ => "$in_place, $pool" } qw(n1 n2 n3) }, slot_size => 8192, slots => 3);
 
-	like($placed{n1}, qr/^\d+ -?\d+ \d+$/, "receive_pool = $pool: rows that lie once for all");
+	like($placed{n1}, qr/^\d+ -?\d+ \d+$/, "without $pool: rows that lie once for all");
 	ok($placed{n1} eq $placed{n2} && $placed{n1} eq $placed{n3}, 'all nodes got the same') or diag(explain(\%placed));
 	is($_->safe_psql('postgres', 'SELECT still_copied()'), 'f', 'sent from there') foreach @all;
 	$_->safe_psql('postgres', "TRUNCATE mark; INSERT INTO mark $mark") foreach @all;

@@ -43,7 +43,6 @@ my @own = (
 	sub { "SET rdma_fdw.receive_buffer_size = '" . pick('4kB', '8kB', '256kB') . "'" },
 	sub { 'SET rdma_fdw.receive_buffers = ' . pick(1, 2, 4, 16) },
 	sub { 'SET rdma_fdw.inline_limit = ' . pick(0, 0, 1, 64) },
-	sub { 'SET rdma_fdw.receive_pool = ' . pick(qw(auto on off granted)) },
 	sub { 'SET rdma_fdw.measured_costs = ' . pick(qw(on off)) },
 	sub { 'SET rdma_fdw.flush_time = ' . pick(0, 200) },
 	sub { 'SET rdma_fdw.push_down = scans' },
@@ -64,7 +63,7 @@ sub settings
 	# a technique that is not used, or is used whatever it costs
 	push @foreign, "SET rdma_fdw.disable = '" . join(', ', grep { $_ } pick(qw(exchange_filter_costs exchange_filter_costs exchange_filters), ''),
 		pick(qw(decorrelation_costs decorrelation_costs decorrelation), ''), pick('', '', 'partitions'), pick('', '', 'local_rows'),
-		pick('', '', 'lookahead'), pick('', '', 'value_memory', 'value_costs'), pick('', '', 'kept_memory'),
+		pick('', '', 'lookahead'), pick('', '', 'value_memory', 'value_costs'), pick('', '', 'kept_memory'), pick('', '', 'receive_pool', 'receive_pool_costs'), pick('', '', 'receive_claims'),
 		$schema eq 'computed' ? pick(qw(compute_node_costs compute_nodes), '') : '') . "'";
 	return ($schema, \@both, \@foreign);
 }

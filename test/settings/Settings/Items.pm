@@ -82,7 +82,7 @@ sub techniques
 # Settings that hide each other when they stand together
 my @apart = (qr/^enable_(hashjoin|mergejoin|nestloop)=/, qr/^enable_(seqscan|indexscan|bitmapscan|indexonlyscan)=/, qr/^enable_(hashagg|sort)=/,
 	qr/^(parallel$|enable_parallel_|enable_gathermerge)/, qr/^rdma_fdw\.(push_down|exchange_strategy)=/,
-	map { qr/^rdma_fdw\.disable=$_/ } qw(exchange_filter compute_node decorrelation value page));
+	map { qr/^rdma_fdw\.disable=$_/ } qw(exchange_filter compute_node decorrelation value page receive));
 
 # A setting that lists what stands together
 my $list = 'rdma_fdw.disable';

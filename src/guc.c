@@ -205,16 +205,11 @@ define_start_settings(GucContext context)
 							 &rf_provider, rf_provider, provider_options,
 							 context, 0, NULL, NULL, NULL);
 	DefineCustomStringVariable("rdma_fdw.device",
-							   "Name of the RDMA device to use.",
+							   "RDMA device to use, and its port: \"mlx5_0\" or \"mlx5_0:1\".",
 							   "Empty: the first with an active port. The view rdma.devices lists "
 							   "them.",
 							   &rf_device, "",
 							   context, 0, NULL, NULL, NULL);
-	DefineCustomIntVariable("rdma_fdw.device_port",
-							"Port of the RDMA device; 0 takes the first active one.",
-							NULL,
-							&rf_device_port, rf_device_port, 0, 255,
-							context, 0, NULL, NULL, NULL);
 	DefineCustomIntVariable("rdma_fdw.gid_index",
 							"Index of the GID to use on the RDMA device; -1 chooses the best one.",
 							"RoCEv2 with an IPv4 address is preferred.",

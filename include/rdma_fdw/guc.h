@@ -18,8 +18,7 @@ extern int	rf_engine_lanes;	/* rdma_fdw.engine_lanes */
 extern char *rf_listen_address; /* rdma_fdw.listen_address; "": the first of listen_addresses */
 extern int	rf_engine_port;		/* rdma_fdw.engine_port; 0 = any free port */
 extern int	rf_provider;		/* rdma_fdw.provider: auto | verbs | soft | tcp */
-extern char *rf_device;			/* rdma_fdw.device */
-extern int	rf_device_port;
+extern char *rf_device;			/* rdma_fdw.device: "", NAME or NAME:PORT */
 extern int	rf_gid_index;		/* -1 = by score */
 extern int	rf_traffic_class;
 extern int	rf_service_level;

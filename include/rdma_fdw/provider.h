@@ -58,8 +58,8 @@ typedef struct RfRegion
 
 typedef struct RfProviderConfig
 {
-	const char *device;			/* verbs: device name, NULL or "" = best */
-	int			port;			/* verbs: port number, 0 = first active */
+	const char *device;			/* verbs: NAME or NAME:PORT, NULL or "" = best; without PORT the
+								 * first active one */
 	int			gid_index;		/* verbs: -1 = choose by score */
 	int			traffic_class;	/* verbs: GRH traffic class (DSCP << 2) */
 	int			service_level;

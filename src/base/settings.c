@@ -14,7 +14,6 @@ char	   *rf_listen_address = NULL;
 int			rf_engine_port = 0;
 int			rf_provider = RF_PROVIDER_AUTO;
 char	   *rf_device = NULL;
-int			rf_device_port = 0;
 int			rf_gid_index = -1;
 int			rf_traffic_class = 0;
 int			rf_service_level = 0;

@@ -128,7 +128,6 @@ open_device(const RfProvider *provider, RfError *error)
 
 	memset(&config, 0, sizeof(config));
 	config.device = rf_device && rf_device[0] ? rf_device : NULL;
-	config.port = rf_device_port;
 	config.gid_index = rf_gid_index;
 	config.traffic_class = rf_traffic_class;
 	config.service_level = rf_service_level;

@@ -655,7 +655,7 @@ qp_connect(RfQp *qp, const uint8_t bytes[RF_QP_BLOB_SIZE], int sock, const RfTls
 						"the peer's description of its RDMA queue pair is not valid");
 	if ((ntohl(blob.ethernet) != 0) != device->ethernet)
 		return rf_error(error, RF_ERROR_CONFIGURATION, NULL,
-						"Check rdma_fdw.device and rdma_fdw.device_port on both nodes.",
+						"Check rdma_fdw.device on both nodes.",
 						"one node's RDMA device speaks Ethernet (RoCE), the other's InfiniBand");
 
 	rtr = (struct ibv_qp_attr)

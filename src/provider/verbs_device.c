@@ -181,7 +181,7 @@ look_at_port(RfDevice *device, struct ibv_gid_entry *gids, int port, const RfPro
 
 	if (ibv_query_port(device->context, (uint8_t) port, &attr) != 0)
 		return rf_error(error, RF_ERROR_CONFIGURATION, NULL,
-						"Check rdma_fdw.device and rdma_fdw.device_port.",
+						"Check rdma_fdw.device.",
 						"port %d of RDMA device \"%s\" cannot be queried: %s", port, name,
 						strerror(errno));
 	if (attr.state != IBV_PORT_ACTIVE)
@@ -227,9 +227,30 @@ look_at_port(RfDevice *device, struct ibv_gid_entry *gids, int port, const RfPro
 	return best_score;
 }
 
-/* Opens one device and chooses its port. NULL with the reason in error. */
+/*
+ * The port of this device that `wanted` asks for, NAME or NAME:PORT as other RDMA programs have it:
+ * 0 for its first active port, -1 if another device is wanted.
+ */
+static int
+wanted_port(const char *wanted, const char *name)
+{
+	size_t		length = strlen(name);
+	int			port = 0;
+	int			end = 0;
+
+	if (wanted == NULL || wanted[0] == '\0')
+		return 0;
+	if (strncmp(wanted, name, length) != 0)
+		return -1;
+	if (wanted[length] == '\0')
+		return 0;
+	(void) sscanf(wanted + length, ":%3d%n", &port, &end);
+	return port > 0 && port <= UINT8_MAX && wanted[length + (size_t) end] == '\0' ? port : -1;
+}
+
+/* Opens one device and chooses its port, if not given. NULL with the reason in error. */
 static RfDevice *
-open_candidate(struct ibv_device *candidate, const RfProviderConfig *config, int *score,
+open_candidate(struct ibv_device *candidate, int port, const RfProviderConfig *config, int *score,
 			   RfError *error)
 {
 	const char *name = ibv_get_device_name(candidate);
@@ -253,11 +274,10 @@ open_candidate(struct ibv_device *candidate, const RfProviderConfig *config, int
 						"RDMA device \"%s\" cannot be queried", name);
 	else
 	{
-		int			first = config->port > 0 ? config->port : 1;
-		int			last = config->port > 0 ? config->port : device->attr.phys_port_cnt;
+		int			last = port > 0 ? port : device->attr.phys_port_cnt;
 
-		for (int port = first; port <= last && *score == 0; port++)
-			*score = look_at_port(device, gids, port, config, error);
+		for (int i = port > 0 ? port : 1; i <= last && *score == 0; i++)
+			*score = look_at_port(device, gids, i, config, error);
 	}
 	free(gids);
 	if (*score == 0)
@@ -282,15 +302,16 @@ choose_device(const RfProviderConfig *config, RfError *error)
 	for (int i = 0; list != NULL && i < count; i++)
 	{
 		RfDevice   *device;
+		int			port = wanted_port(config->device, ibv_get_device_name(list[i]));
 		int			score;
 		size_t		used = strlen(names);
 
 		snprintf(names + used, sizeof(names) - used, "%s%s", used == 0 ? "Devices found: " : ", ",
 				 ibv_get_device_name(list[i]));
-		if (named && strcmp(config->device, ibv_get_device_name(list[i])) != 0)
+		if (port < 0)
 			continue;
 		found = true;
-		device = open_candidate(list[i], config, &score, error);
+		device = open_candidate(list[i], port, config, &score, error);
 		if (device != NULL && score > best_score)
 		{
 			if (best != NULL)

@@ -1,6 +1,6 @@
 /*
- * test_verbs_device.c - the messages of opening an RDMA device when it cannot be done. Runs with
- * and without a device; the memlock limit can only be too small for a device that is there.
+ * test_verbs_device.c - how rdma_fdw.device names a device and its port, and the messages of opening
+ * an RDMA device when it cannot be done. Runs with and without a device; the memlock limit can only be too small for a device that is there.
  */
 #include <grp.h>
 #include <stdio.h>
@@ -10,7 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "rdma_fdw/provider.h"
+#include "../../src/provider/verbs_device.c"
 
 static int	failures;
 
@@ -33,6 +33,33 @@ open_device(const RfProviderConfig *config, RfError *error)
 	if (error != NULL)
 		memset(error, 0, sizeof(*error));
 	return rf_provider_verbs.device_open(config, error);
+}
+
+static void
+test_names(void)
+{
+	static const struct
+	{
+		const char *wanted;
+		int			port;
+	}			names[] = {
+		{NULL, 0}, {"", 0}, {"mlx5_1", 0}, {"mlx5_1:2", 2}, {"mlx5_1:255", 255}, {"mlx5_1:", -1},
+		{"mlx5_1:0", -1}, {"mlx5_1:256", -1}, {"mlx5_1:1000", -1}, {"mlx5_1:-1", -1},
+		{"mlx5_1:a", -1}, {"mlx5_1:2a", -1}, {"mlx5_1/2", -1}, {"mlx5_10", -1}, {"mlx5_10:1", -1},
+		{"mlx5_", -1}, {":1", -1}
+	};
+	RfError		error = {0};
+	bool		good = true;
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+	{
+		int			port = wanted_port(names[i].wanted, "mlx5_1");
+
+		if (port != names[i].port)
+			printf("# \"%s\" asks for port %d\n", names[i].wanted, port);
+		good = good && port == names[i].port;
+	}
+	check(good, "rdma_fdw.device is a name, or a name and a port", &error);
 }
 
 /* In a process of its own, because a limit that is lowered stays low. */
@@ -90,6 +117,7 @@ main(void)
 		  strstr(error.message, "no_such_device") != NULL &&
 		  strstr(error.hint, "rdma_fdw.device") != NULL,
 		  "a device that is not there", &error);
+	test_names();
 	check(open_device(&config, NULL) == NULL, "a caller who does not ask why", &error);
 	test_memlock();
 	return failures ? 1 : 0;

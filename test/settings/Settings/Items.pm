@@ -10,7 +10,7 @@ our @EXPORT_OK = qw(items packs together);
 # What of this project's settings is not tried, and why. NAME, or NAME=VALUE for one end only.
 my %left_out = (
 	# places, names and keys, not ways to do something
-	(map { ("rdma_fdw.$_" => 'a place') } qw(engine_port device_port gid_index)),
+	(map { ("rdma_fdw.$_" => 'a place') } qw(engine_port gid_index)),
 	# a device's; without one they mean nothing, and some values refuse a device
 	(map { ("rdma_fdw.$_" => 'of a device') } qw(traffic_class service_level)),
 	'rdma_fdw.provider=verbs' => 'needs a device',

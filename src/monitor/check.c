@@ -950,6 +950,34 @@ check_distribution(Check *check)
 		ok(check, "distribution", "the first 100000 rows of each table are where its options say");
 }
 
+/* Each move of buckets reads all of a table that has no index on them. */
+static void
+check_bucket_indexes(Check *check)
+{
+	char	   *values[4];
+
+	ask_about_server(check, "SELECT pg_catalog.count(*), pg_catalog.count(*) FILTER (WHERE missing), "
+					 "(pg_catalog.array_agg(pg_catalog.format('%s on %s, %s', relation, node, "
+					 "pg_catalog.pg_size_pretty(bytes)) ORDER BY bytes DESC, node) "
+					 "FILTER (WHERE missing))[1], "
+					 "(pg_catalog.array_agg(pg_catalog.format("
+					 "'CREATE INDEX CONCURRENTLY ON %s (%s)', relation, expression) "
+					 "ORDER BY bytes DESC, node) FILTER (WHERE missing))[1] "
+					 "FROM rdma_internal.bucket_indexes($1)",
+					 values, 4);
+	if (values[2] == NULL)
+		ok(check, "bucket index",
+		   psprintf("of all tables on nodes whose rows can move (%s)", values[0]));
+	else
+		info(check, "bucket index",
+			 psprintf("missing for %s of %s tables on nodes; the largest is %s",
+					  values[1], values[0], values[2]),
+			 psprintf("Each move reads such a table as a whole. rdma.rebalance and "
+					  "rdma.drain_node make the index for large tables as long as they run. "
+					  "Before rdma.move_buckets: SELECT rdma.run_on(%s, %s)",
+					  quote_literal_cstr(check->server), quote_literal_cstr(values[3])));
+}
+
 /* Statements over several nodes connect each pair of them. */
 static void
 check_exchange(Check *check)
@@ -1025,7 +1053,8 @@ rdma_check(PG_FUNCTION_ARGS)
 	static const CheckStep between_nodes[] = {
 		{"exchange", check_exchange},
 		{"columns", check_columns},
-		{"distribution", check_distribution}
+		{"distribution", check_distribution},
+		{"bucket index", check_bucket_indexes}
 	};
 	bool		all_reached = true;
 	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;

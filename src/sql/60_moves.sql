@@ -88,8 +88,8 @@ COMMENT ON COLUMN rdma.stat_moves.usename IS
 COMMENT ON COLUMN rdma.stat_moves.server IS 'the server with nodes';
 COMMENT ON COLUMN rdma.stat_moves.command IS 'rebalance, drain_node, move_buckets, add_node or remove_node';
 COMMENT ON COLUMN rdma.stat_moves.phase IS
-    'choosing, waiting for locks, preparing, copying, deleting, recording or committing; between moves resting, or '
-    'giving way to those who use the tables';
+    'choosing, waiting for locks, preparing, copying, deleting, recording or committing; between moves indexing, '
+    'resting, or giving way to those who use the tables';
 COMMENT ON COLUMN rdma.stat_moves.source IS
     'node that has the rows; NULL between moves, as all columns up to move_started';
 COMMENT ON COLUMN rdma.stat_moves.target IS 'node that gets them';
@@ -501,8 +501,82 @@ END $function$;
 COMMENT ON FUNCTION rdma_internal.move_size(name, name, integer, interval, integer) IS
     'how many buckets to move at once, after so many took so long, to take `goal` milliseconds';
 
+-- The node says which of its tables lack the index; the commands are written here.
+CREATE FUNCTION rdma_internal.bucket_indexes(server name, OUT node name, OUT relation text, OUT bytes bigint,
+    OUT missing boolean, OUT made text, OUT same boolean, OUT index text, OUT expression text)
+RETURNS SETOF record
+LANGUAGE plpgsql VOLATILE STRICT PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+  part record;
+BEGIN
+  FOR part IN SELECT c.node, array_agg(c.relation) AS relations, array_agg(format('rdma.hash_node(%s, %s)',
+        cardinality(rdma.buckets(server)), c.key)) AS expressions
+      FROM pg_foreign_table f JOIN pg_foreign_server s ON s.oid = f.ftserver,
+          LATERAL rdma_internal.placement_conditions(f.ftrelid) c
+      WHERE s.srvname = server AND c.condition IS NOT NULL GROUP BY c.place, c.node ORDER BY c.place LOOP
+    node := part.node;
+    FOR relation, bytes, missing, made, same, index, expression IN
+      SELECT format('%I.%I', e->>'schema', e->>'name'), (e->>'bytes')::bigint, (e->>'missing')::boolean,
+          CASE WHEN (e->>'made')::boolean THEN format('%I.%I', e->>'schema', i.name) END, (e->>'same')::boolean,
+          i.name, part.expressions[(e->>'table')::integer]
+        FROM jsonb_array_elements(rdma_internal.ask_node(part.node, format($query$
+          SELECT coalesce(jsonb_agg(jsonb_build_object('table', t.number, 'schema', n.nspname, 'name', c.relname,
+              'oid', c.oid::bigint, 'bytes', pg_table_size(c.oid),
+              'missing', NOT EXISTS (SELECT FROM pg_index i WHERE i.indrelid = c.oid AND i.indisvalid
+                AND i.indpred IS NULL AND pg_get_indexdef(i.indexrelid, 1, false) = t.expression),
+              'made', to_regclass(format('%%I.rdma_bucket_%%s', n.nspname, c.oid)) IS NOT NULL,
+              'same', rdma_internal.database_origin() = %L) ORDER BY t.number, n.nspname, c.relname), '[]')
+            FROM unnest(%L::text[], %L::text[]) WITH ORDINALITY t(relation, expression, number),
+              rdma_internal.table_members(to_regclass(t.relation)) m JOIN pg_class c ON c.oid = m.oid
+                  AND c.relkind = 'r' JOIN pg_namespace n ON n.oid = c.relnamespace $query$,
+          rdma_internal.database_origin(), part.relations, part.expressions), '[{}]'::jsonb)) e,
+        LATERAL (SELECT format('rdma_bucket_%s', (e->>'oid')::oid) AS name) i LOOP
+      RETURN NEXT;
+    END LOOP;
+  END LOOP;
+END $function$;
+COMMENT ON FUNCTION rdma_internal.bucket_indexes(name) IS
+    'per table on the nodes of a server whose rows may move: its size, whether it lacks an index on the bucket, the '
+    'one that rdma.rebalance made, whether the node is this database, the name and the expression of such an index';
+
+CREATE FUNCTION rdma_internal.index_commands(server name, source name, goal integer)
+RETURNS text[]
+LANGUAGE sql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $function$
+  -- as if a node read 100 MB in a second. It would wait for this transaction if it were this database.
+  SELECT coalesce(array_agg(c.command ORDER BY i.relation, c.place), '{}')
+    FROM rdma_internal.bucket_indexes(server) i,
+      LATERAL (VALUES (1, 'DROP INDEX CONCURRENTLY ' || i.made),
+          (2, CASE WHEN i.missing AND i.bytes > goal * 100000::bigint THEN format('CREATE INDEX CONCURRENTLY %s ON %s '
+            '(%s)', i.index, i.relation, i.expression) END)) c(place, command)
+    WHERE i.node = source AND NOT i.same AND c.command IS NOT NULL AND (goal IS NULL OR i.missing)
+$function$;
+COMMENT ON FUNCTION rdma_internal.index_commands(name, name, integer) IS
+    'the commands that make indexes on the bucket on a node for tables that take longer than `goal` milliseconds to '
+    'read; goal NULL: that drop those again';
+
 -- Each move is a transaction. These have no search_path of their own, since they commit, and name
 -- all that they use with its schema.
+CREATE PROCEDURE rdma_internal.index_buckets(server name, source name, goal integer)
+LANGUAGE plpgsql
+AS $procedure$
+DECLARE
+  commands text[] := rdma_internal.index_commands(server, source, goal);
+  command text;
+BEGIN
+  COMMIT;
+  FOREACH command IN ARRAY commands LOOP
+    PERFORM rdma_internal.note_phase('indexing');
+    PERFORM rdma.run_on(source, command);
+    COMMIT;
+  END LOOP;
+END $procedure$;
+COMMENT ON PROCEDURE rdma_internal.index_buckets(name, name, integer) IS
+    'runs rdma_internal.index_commands on a node, each command alone';
+
 CREATE PROCEDURE rdma_internal.move_all(server name, drained name, goal integer, wait integer, rest integer)
 LANGUAGE plpgsql
 AS $procedure$
@@ -511,6 +585,8 @@ DECLARE
   most integer;
   started timestamptz;
   took interval;
+  source name;
+  indexed name[] := '{}';
 BEGIN
   PERFORM rdma_internal.note_job(server, CASE WHEN drained IS NULL THEN 'rebalance' ELSE 'drain_node' END, NULL);
   SELECT * INTO step FROM rdma_internal.next_move(server, drained, 1);
@@ -521,6 +597,10 @@ BEGIN
   LOOP
     SELECT * INTO step FROM rdma_internal.next_move(server, drained, most);
     EXIT WHEN step.source IS NULL;
+    IF pg_catalog.array_position(indexed, step.source) IS NULL THEN
+      indexed := pg_catalog.array_append(indexed, step.source);
+      CALL rdma_internal.index_buckets(server, step.source, goal);
+    END IF;
     PERFORM rdma_internal.note_job(server, CASE WHEN drained IS NULL THEN 'rebalance' ELSE 'drain_node' END,
         step.buckets_left);
     took := NULL;
@@ -541,6 +621,9 @@ BEGIN
       most := rdma_internal.move_size(server, step.source, pg_catalog.cardinality(step.moved), took, goal);
       PERFORM pg_catalog.pg_sleep_for(pg_catalog.make_interval(secs => pg_catalog.float8div(rest, 1000)));
     END IF;
+  END LOOP;
+  FOREACH source IN ARRAY indexed LOOP
+    CALL rdma_internal.index_buckets(server, source, NULL);
   END LOOP;
   PERFORM rdma_internal.note_job(server, NULL, NULL);
 END $procedure$;

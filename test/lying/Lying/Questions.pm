@@ -103,6 +103,8 @@ our @questions = map { my ($place, $calls, $asks, $check, @keys) = @$_; { place 
 	[ 'rdma.move_buckets', 16, 'whether a table is protected; triggers; the order of tables by foreign keys; partitions; rows', $yes . '; names are quoted; numbers; what was copied and what was deleted have to be as many', protected => qr/^SELECT EXISTS \(SELECT FROM pg_constraint/, triggers => qr/^SELECT jsonb_agg\(jsonb_build_array\(n\.nspname/, order => qr/^\s*WITH RECURSIVE r\(relation/,
 		members => qr/^SELECT array_agg\(m\.name\)/, reltuples => qr/^SELECT sum\(reltuples\)/, deferred => qr/^SET CONSTRAINTS \S.* DEFERRED$/, deferrable => qr/^\s*SELECT jsonb_agg\(DISTINCT jsonb_build_array/, delete_moved => qr/^SELECT rdma_internal\.run_as_owner/, no_triggers => qr/DISABLE TRIGGER USER$/, row_security => qr/^SET LOCAL row_security/ ],
 	[ 'rdma_internal.move_size', 1, 'the size of tables', 'a number', table_size => qr/^SELECT sum\(pg_table_size/ ],
+	[ 'rdma_internal.bucket_indexes', 1, 'which tables lack an index on the bucket; their sizes', 'JSON; names are quoted, numbers', bucket_indexes => qr/jsonb_build_object\('table', t\.number/ ],
+	[ 'rdma_internal.index_buckets', 1, 'such an index is created or dropped', $command, index_bucket => qr/^(?:CREATE|DROP) INDEX CONCURRENTLY \S*rdma_bucket_\d+/ ],
 	[ 'rdma.remove_node', 2, 'whether it has rows; it forgets that it was a node', $yes ],
 	[ 'rdma_internal.upsert_rows', 3, 'whether a table is protected; rows are written', $yes . '; the tag\'s number', has_placement => qr/^SELECT EXISTS \(SELECT FROM pg_catalog\.pg_constraint/, upsert => qr/ ON CONFLICT \(/ ],
 	# ---------- rdma.check

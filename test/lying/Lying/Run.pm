@@ -61,6 +61,7 @@ my %statement = (
 	move_from => { any => 1, sql => undone("SELECT rdma.move_buckets('many', 'n1', 'n2', ARRAY[0, 2, 4])", 'SELECT sum(a) FROM seed') },
 	move_to => { any => 1, sql => undone("SELECT rdma.move_buckets('many', 'n2', 'n1', ARRAY[1, 3, 5])", 'SELECT sum(a) FROM seed') },
 	rebalance => { any => 1, sql => [ "CALL rdma.rebalance('many')", "SELECT rdma_internal.move_size('many', 'n1', NULL, NULL, 300)" ] },
+	bucket_index => { any => 1, sql => [ "CALL rdma_internal.index_buckets('many', 'n1', 0)", "CALL rdma_internal.index_buckets('many', 'n1', NULL)" ] },
 	remove_node => { any => 1, sql => undone("SELECT rdma.remove_node('emptied', 'n1')") },
 	enroll => { any => 1, sql => undone("SELECT rdma.enroll_nodes('many')", "SELECT rdma.replace_node('many', 'n1')") },
 	placement => { any => 1, sql => undone("SELECT rdma.read_placement('many')") },

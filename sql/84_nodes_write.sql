@@ -133,6 +133,29 @@ SET search_path = nw;
 SELECT sum(n), sum(v) FROM (SELECT 1 AS n, v FROM nw1.h2 UNION ALL SELECT 1, v FROM nw2.h2) u;
 EXPLAIN (VERBOSE, COSTS OFF) UPDATE h SET v = v || '!' WHERE k BETWEEN 10 AND 19;
 UPDATE h SET v = v || '!' WHERE k BETWEEN 10 AND 19;
+-- EXPLAIN ANALYZE says which nodes wrote: by one statement, or row by row
+CREATE FUNCTION written(query text) RETURNS SETOF text LANGUAGE plpgsql AS $$
+DECLARE line text;
+BEGIN
+	FOR line IN EXECUTE 'EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF) ' || query LOOP
+		IF line ~ 'Node |Nodes Written|Foreign|Update|Insert|Delete' THEN RETURN NEXT regexp_replace(trim(line), '[(]actual.*', ''); END IF;
+	END LOOP;
+END $$;
+SELECT written('UPDATE h SET v = v WHERE k = 12');
+SELECT written('UPDATE h SET v = v WHERE k BETWEEN 10 AND 19');
+SELECT written('UPDATE h SET v = v WHERE k = 12 AND random() >= 0');
+SELECT written('UPDATE r SET v = v WHERE id < 10');
+SELECT written(format($$UPDATE h2 SET v = v + 0 WHERE a = %L AND b = %L$$, a, b)) FROM (SELECT a, b FROM h2 ORDER BY a, b LIMIT 1) x;
+SELECT written('DELETE FROM h2 WHERE v = 123456789');
+SELECT written($$INSERT INTO h (k, v) VALUES (12, 'twelve')$$);
+SELECT written($$DELETE FROM h WHERE v = 'twelve'$$);
+CREATE FUNCTION counted(query text) RETURNS jsonb LANGUAGE plpgsql AS $$
+DECLARE plan jsonb;
+BEGIN
+	EXECUTE 'EXPLAIN (ANALYZE, FORMAT JSON) ' || query INTO plan;
+	RETURN jsonb_path_query_first(plan, '$.**."Node Counters"');
+END $$;
+SELECT counted('UPDATE r SET v = v WHERE id < 10');
 UPDATE h SET v = 'big' WHERE k > 19990 RETURNING k > 0 AS k, v, s;
 DELETE FROM h WHERE k BETWEEN 100 AND 199;
 UPDATE r SET v = 'new' WHERE id < 10;

@@ -685,14 +685,23 @@ rdmaEndForeignInsert(EState *estate, ResultRelInfo *result_rel)
 	rdmaEndForeignModify(estate, result_rel);
 }
 
-/* With VERBOSE the statements, and with ANALYZE the counters of a load. */
+/* With VERBOSE the statements; with ANALYZE the nodes that got rows, and counters of a load. */
 void
 rdmaExplainForeignModify(ModifyTableState *mtstate, ResultRelInfo *result_rel, List *fdw_private,
 						 int subplan_index, ExplainState *es)
 {
 	RfModifyPlan *plan = rf_plan_node_of(RfModifyPlan, fdw_private);
 	ModifyState *state = result_rel->ri_FdwState;
+	List	   *names = NIL;
 
+	for (int i = 0; es->analyze && state && state->distribution && i < state->target_count; i++)
+	{
+		if (state->targets[i].session != NULL)
+			names = lappend(names,
+							GetForeignServer(state->targets[i].user->serverid)->servername);
+	}
+	if (names != NIL)
+		ExplainPropertyList("Nodes Written", names, es);
 	if (!es->verbose)
 		return;
 	ExplainPropertyText("Remote SQL", plan->sql, es);

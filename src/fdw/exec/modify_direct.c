@@ -405,6 +405,38 @@ rdmaEndDirectModify(ForeignScanState *node)
 		clear_result(node->fdw_state);
 }
 
+/* The nodes that ran the statement, and how many rows each wrote. */
+static void
+explain_nodes_written(DirectState *state, ExplainState *es)
+{
+	bool		text = es->format == EXPLAIN_FORMAT_TEXT;
+
+	if (!text)
+		ExplainOpenGroup("Node Counters", "Node Counters", false, es);
+	for (int i = 0; i < state->node_count; i++)
+	{
+		char	   *name = GetForeignServer(list_nth_oid(state->nodes, i))->servername;
+		int			rows = rows_written(state, i);
+
+		if (text)
+		{
+			ExplainPropertyText(psprintf("Node %s", name),
+								state->results[i] != NULL ? psprintf("rows=%d", rows) :
+								"not executed",
+								es);
+			continue;
+		}
+		ExplainOpenGroup("Node", NULL, true, es);
+		ExplainPropertyText("Node", name, es);
+		ExplainPropertyBool("Executed", state->results[i] != NULL, es);
+		ExplainPropertyInteger("Rows Written", NULL, rows, es);
+		ExplainCloseGroup("Node", NULL, true, es);
+	}
+	if (!text)
+		ExplainCloseGroup("Node Counters", "Node Counters", false, es);
+}
+
+/* Nodes and statement; with ANALYZE also which of the nodes wrote. */
 void
 rdmaExplainDirectModify(ForeignScanState *node, ExplainState *es)
 {
@@ -422,4 +454,6 @@ rdmaExplainDirectModify(ForeignScanState *node, ExplainState *es)
 	rf_explain_exchanges(direct->exchanges, es);
 	if (es->verbose)
 		ExplainPropertyText("Remote SQL", direct->sql, es);
+	if (names != NIL && es->analyze && node->fdw_state != NULL)
+		explain_nodes_written(node->fdw_state, es);
 }

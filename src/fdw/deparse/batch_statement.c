@@ -40,7 +40,7 @@ rf_batch_statement(PlannerInfo *root, RelOptInfo *rel, List *conditions, List *p
 				   const RfRemoteQuery *query)
 {
 	RfRelInfo  *info = (RfRelInfo *) rel->fdw_private;
-	RfRelInfo  *scan = info->scan ? info->scan : info;
+	RfRelInfo  *scan = info->upper.scan ? info->upper.scan : info;
 	NodeText	node = {0};
 	BuildContext cxt = {root, scan->rel->relids};
 	int			count = list_length(query->param_types);

@@ -84,7 +84,7 @@ static RelOptInfo *
 table_of(PlannerInfo *root, RfRelInfo *move, Node *expr)
 {
 	return IsA(expr, Var) && bms_is_member(((Var *) expr)->varno, move->rel->relids) &&
-		!move->fragment->moved->distinct ?
+		!move->fragment->moved->upper.distinct ?
 		root->simple_rel_array[((Var *) expr)->varno] :
 		NULL;
 }
@@ -97,7 +97,7 @@ table_of(PlannerInfo *root, RfRelInfo *move, Node *expr)
 static double
 distinct_values(PlannerInfo *root, RfRelInfo *move, Node *expr)
 {
-	double		moved = move->fragment->moved->retrieved_rows;
+	double		moved = move->fragment->moved->est.retrieved_rows;
 	RelOptInfo *table = table_of(root, move, expr);
 	double		values;
 
@@ -393,7 +393,7 @@ rf_set_flow_item(BuildContext *cxt, TableRef *table)
 static bool
 print_moved(StringInfo buf, BuildContext *inner, RfRelInfo *moved, List *columns)
 {
-	RfRelInfo  *scan = moved->scan ? moved->scan : moved;
+	RfRelInfo  *scan = moved->upper.scan ? moved->upper.scan : moved;
 	bool		others = inner->node != NULL && inner->node->own;
 	bool		own;
 
@@ -420,7 +420,7 @@ rf_add_exchange(BuildContext *cxt, RfRelInfo *move)
 {
 	RfFragment *fragment = move->fragment;
 	RfRelInfo  *moved = fragment->moved;
-	RfRelInfo  *scan = moved->scan ? moved->scan : moved;
+	RfRelInfo  *scan = moved->upper.scan ? moved->upper.scan : moved;
 	BuildContext inner = rf_open_inner(cxt, cxt->root, scan->rel->relids);
 	TableRef   *table = palloc0(sizeof(TableRef));
 
@@ -428,7 +428,7 @@ rf_add_exchange(BuildContext *cxt, RfRelInfo *move)
 	 * without a filter, which may come too late: a plan made for too few rows can be the worst of
 	 * all
 	 */
-	double		rows = moved->retrieved_rows * rf_node_share(move);
+	double		rows = moved->est.retrieved_rows * rf_node_share(move);
 	StringInfoData keys;
 	StringInfoData statement;
 	StringInfoData spec;
@@ -483,7 +483,7 @@ rf_add_exchange(BuildContext *cxt, RfRelInfo *move)
 	wanted->described = describe_exchange(&inner, move, filter);
 	wanted->planned = rf_make_plan_node(RfPlannedExchange);
 	wanted->planned->replicate = fragment->replicate;
-	wanted->planned->rows = move->retrieved_rows;
+	wanted->planned->rows = move->est.retrieved_rows;
 	wanted->planned->description = wanted->described;
 	wanted->planned->spec = pstrdup("");
 	wanted->planned->producers = wanted->from;

@@ -74,10 +74,10 @@ placeholders_of(PlannerInfo *root, RfRelInfo *info)
 
 /* Returns true if the join adds rows in which all columns of this side are NULL. */
 static bool
-is_nullable(RfRelInfo *join, RfRelInfo *side)
+is_nullable(const RfJoin *join, const RfRelInfo *side)
 {
-	return join->jointype == JOIN_FULL || (join->jointype == JOIN_LEFT && side == join->inner) ||
-		(join->jointype == JOIN_RIGHT && side == join->outer);
+	return join->type == JOIN_FULL || (join->type == JOIN_LEFT && side == join->inner) ||
+		(join->type == JOIN_RIGHT && side == join->outer);
 }
 
 /*
@@ -86,12 +86,14 @@ is_nullable(RfRelInfo *join, RfRelInfo *side)
 static bool
 is_computed_outside(RfRelInfo *info, Relids relids)
 {
+	const RfJoin *join = &info->join;
+
 	if (info->fragment != NULL && info->fragment->moved != NULL)
 		return false;
-	if (info->outer != NULL && bms_is_subset(relids, info->outer->rel->relids))
-		return !is_nullable(info, info->outer) && is_computed_outside(info->outer, relids);
-	if (info->outer != NULL && bms_is_subset(relids, info->inner->rel->relids))
-		return !is_nullable(info, info->inner) && is_computed_outside(info->inner, relids);
+	if (join->outer != NULL && bms_is_subset(relids, join->outer->rel->relids))
+		return !is_nullable(join, join->outer) && is_computed_outside(join->outer, relids);
+	if (join->outer != NULL && bms_is_subset(relids, join->inner->rel->relids))
+		return !is_nullable(join, join->inner) && is_computed_outside(join->inner, relids);
 	return true;
 }
 
@@ -101,10 +103,10 @@ is_subselect(PlannerInfo *root, RfRelInfo *join, RfRelInfo *side)
 {
 	ListCell   *lc;
 
-	if (!is_nullable(join, side) || (side->fragment != NULL && side->fragment->moved != NULL))
+	if (!is_nullable(&join->join, side) || (side->fragment != NULL && side->fragment->moved != NULL))
 		return false;
 	/* conditions of its own cannot go to ON here */
-	if (join->jointype == JOIN_FULL && !rf_can_close(side))
+	if (join->join.type == JOIN_FULL && !rf_can_close(side))
 		return true;
 	foreach(lc, placeholders_of(root, side))
 	{
@@ -119,9 +121,9 @@ rf_reads_items(PlannerInfo *root, RfRelInfo *info)
 {
 	if (info->local_rels != NIL || (info->fragment != NULL && info->fragment->exchanges))
 		return true;
-	return info->outer != NULL &&
-		(is_subselect(root, info, info->outer) || is_subselect(root, info, info->inner) ||
-		 rf_reads_items(root, info->outer) || rf_reads_items(root, info->inner));
+	return info->join.outer != NULL &&
+		(is_subselect(root, info, info->join.outer) || is_subselect(root, info, info->join.inner) ||
+		 rf_reads_items(root, info->join.outer) || rf_reads_items(root, info->join.inner));
 }
 
 BuildContext
@@ -262,7 +264,7 @@ rf_add_items(BuildContext *cxt, RfRelInfo *info)
 		return;
 	if (info->local)
 		add_local_rows(cxt, info, info);
-	if (info->outer == NULL)
+	if (info->join.outer == NULL)
 		return;
 
 	/*
@@ -271,12 +273,12 @@ rf_add_items(BuildContext *cxt, RfRelInfo *info)
 	 * exchange that filters another exchange comes before that.
 	 */
 	inner_first = info->fragment != NULL && info->fragment->computed &&
-		info->inner->retrieved_rows * info->inner->width <
-		info->outer->retrieved_rows * info->outer->width;
-	if (info->outer->fragment != NULL && info->outer->fragment->filter != NULL)
+		info->join.inner->est.retrieved_rows * info->join.inner->est.width <
+		info->join.outer->est.retrieved_rows * info->join.outer->est.width;
+	if (info->join.outer->fragment != NULL && info->join.outer->fragment->filter != NULL)
 		inner_first = true;
-	add_side(cxt, info, inner_first ? info->inner : info->outer);
-	add_side(cxt, info, inner_first ? info->outer : info->inner);
+	add_side(cxt, info, inner_first ? info->join.inner : info->join.outer);
+	add_side(cxt, info, inner_first ? info->join.outer : info->join.inner);
 }
 
 const char *

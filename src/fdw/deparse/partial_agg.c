@@ -61,7 +61,7 @@ user_of(PlannerInfo *root, RfRelInfo *info)
 {
 	int			relid = -1;
 
-	while ((relid = bms_next_member(info->scanrel->relids, relid)) >= 0)
+	while ((relid = bms_next_member(info->upper.scanrel->relids, relid)) >= 0)
 	{
 		RelOptInfo *base = root->simple_rel_array[relid];
 
@@ -98,16 +98,16 @@ states_are_ours(PlannerInfo *root, RfRelInfo *info)
 	Oid			userid;
 	ListCell   *lc;
 
-	if (info->states != RF_STATES_UNKNOWN)
-		return info->states == RF_STATES_OURS;
+	if (info->upper.states != RF_STATES_UNKNOWN)
+		return info->upper.states == RF_STATES_OURS;
 	userid = user_of(root, info);
-	info->states = RF_STATES_OURS;
+	info->upper.states = RF_STATES_OURS;
 	foreach(lc, servers)
 	{
 		if (!version_is_ours(userid, lfirst_oid(lc)))
-			info->states = RF_STATES_FOREIGN;
+			info->upper.states = RF_STATES_FOREIGN;
 	}
-	return info->states == RF_STATES_OURS;
+	return info->upper.states == RF_STATES_OURS;
 }
 
 bool

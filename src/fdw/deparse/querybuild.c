@@ -75,12 +75,12 @@ static char *
 print_column(Node *expr, BuildContext *cxt, RfRelInfo *info)
 {
 	bool		hidden = IsA(expr, Var) &&
-		bms_is_member(((Var *) expr)->varno, info->hidden_relids);
+		bms_is_member(((Var *) expr)->varno, info->join.hidden_relids);
 	TableRef   *item = IsA(expr, Var) ? rf_item_of(cxt, ((Var *) expr)->varno) : NULL;
 
 	/* the result of a FROM item is a column, regardless of its inside, except inside EXISTS */
 	if (item != NULL && rf_item_column(item, (Expr *) expr) != 0 &&
-		!bms_is_subset(item->derived->rel->relids, info->hidden_relids))
+		!bms_is_subset(item->derived->rel->relids, info->join.hidden_relids))
 		return rf_print_in_statement(expr, cxt);
 	if (IsA(expr, Var) && ((Var *) expr)->varattno == 0)
 		return hidden ? "NULL" : print_whole_row((Var *) expr, cxt);
@@ -212,10 +212,10 @@ append_table(StringInfo buf, BuildContext *cxt, RfRelInfo *info, bool closed, Li
 static bool
 is_join_item(BuildContext *cxt, RfRelInfo *info)
 {
-	if (info->outer == NULL || rf_from_item(cxt, info) != NULL)
+	if (info->join.outer == NULL || rf_from_item(cxt, info) != NULL)
 		return false;
-	if (info->jointype == JOIN_SEMI || info->jointype == JOIN_ANTI)
-		return is_join_item(cxt, info->outer);
+	if (info->join.type == JOIN_SEMI || info->join.type == JOIN_ANTI)
+		return is_join_item(cxt, info->join.outer);
 	return true;
 }
 
@@ -226,7 +226,7 @@ exists_condition(RfRelInfo *info, const char *inner, List *conds)
 
 	initStringInfo(&text);
 	appendStringInfo(&text, "%s (SELECT FROM %s",
-					 info->jointype == JOIN_SEMI ? "EXISTS" : "NOT EXISTS", inner);
+					 info->join.type == JOIN_SEMI ? "EXISTS" : "NOT EXISTS", inner);
 	append_conditions(&text, " WHERE ", conds);
 	appendStringInfoChar(&text, ')');
 	return text.data;
@@ -241,11 +241,11 @@ exists_condition(RfRelInfo *info, const char *inner, List *conds)
 static void
 append_join(StringInfo buf, BuildContext *cxt, RfRelInfo *info, bool closed, List **conds)
 {
-	bool		exists = info->jointype == JOIN_SEMI || info->jointype == JOIN_ANTI;
-	bool		outer_closed = info->jointype == JOIN_FULL ||
-		(closed && (info->jointype == JOIN_LEFT || exists));
-	bool		inner_closed = info->jointype == JOIN_FULL ||
-		(closed && info->jointype == JOIN_RIGHT);
+	bool		exists = info->join.type == JOIN_SEMI || info->join.type == JOIN_ANTI;
+	bool		outer_closed = info->join.type == JOIN_FULL ||
+		(closed && (info->join.type == JOIN_LEFT || exists));
+	bool		inner_closed = info->join.type == JOIN_FULL ||
+		(closed && info->join.type == JOIN_RIGHT);
 	List	   *outer_conds = NIL;
 	List	   *inner_conds = NIL;
 	List	   *on;
@@ -255,15 +255,15 @@ append_join(StringInfo buf, BuildContext *cxt, RfRelInfo *info, bool closed, Lis
 	StringInfoData inner;
 
 	cxt->at = info;
-	on = print_conditions(cxt, info->joinclauses);
+	on = print_conditions(cxt, info->join.clauses);
 	cxt->at = NULL;
 	own = print_conditions(cxt, info->remote_conds);
 	initStringInfo(&outer);
 	initStringInfo(&inner);
-	append_from(&outer, cxt, info->outer, outer_closed, &outer_conds);
-	append_from(&inner, cxt, info->inner, inner_closed, &inner_conds);
+	append_from(&outer, cxt, info->join.outer, outer_closed, &outer_conds);
+	append_from(&inner, cxt, info->join.inner, inner_closed, &inner_conds);
 
-	switch (info->jointype)
+	switch (info->join.type)
 	{
 		case JOIN_SEMI:
 		case JOIN_ANTI:
@@ -298,12 +298,12 @@ append_join(StringInfo buf, BuildContext *cxt, RfRelInfo *info, bool closed, Lis
 			*conds = list_concat(*conds, own);
 			break;
 		default:
-			elog(ERROR, "unsupported join type %d", (int) info->jointype);
+			elog(ERROR, "unsupported join type %d", (int) info->join.type);
 	}
 
 	appendStringInfo(buf, "%s %s ", outer.data, words);
 	/* joins associate to the left, so a join on the right needs parentheses */
-	if (is_join_item(cxt, info->inner))
+	if (is_join_item(cxt, info->join.inner))
 		appendStringInfo(buf, "(%s)", inner.data);
 	else
 		appendStringInfoString(buf, inner.data);
@@ -324,7 +324,7 @@ append_from(StringInfo buf, BuildContext *cxt, RfRelInfo *info, bool closed, Lis
 
 	if (item != NULL)
 		appendStringInfoString(buf, item);
-	else if (info->outer != NULL)
+	else if (info->join.outer != NULL)
 		append_join(buf, cxt, info, closed, conds);
 	else
 		append_table(buf, cxt, info, closed, conds);
@@ -455,7 +455,7 @@ static void
 append_order_by(StringInfo buf, BuildContext *cxt, RfRelInfo *info, List *columns, List *keys,
 				List *pathkeys)
 {
-	bool		numbers = info->distinct || rf_is_set_operation(info);
+	bool		numbers = info->upper.distinct || rf_is_set_operation(info);
 	bool		clash = !cxt->qualified && names_may_clash(columns);
 	const char *before = " ORDER BY ";
 	ListCell   *lc;
@@ -564,8 +564,8 @@ has_subselects(BuildContext *cxt, RfRelInfo *info, List *columns, List *conditio
 {
 	return contain_subplans((Node *) columns) ||
 		contain_subplans((Node *) rf_bare_clauses(conditions)) ||
-		contain_subplans((Node *) info->having) || contain_subplans((Node *) sorted) ||
-		(info->scan != NULL && contain_subplans((Node *) cxt->root->processed_tlist));
+		contain_subplans((Node *) info->upper.having) || contain_subplans((Node *) sorted) ||
+		(info->upper.scan != NULL && contain_subplans((Node *) cxt->root->processed_tlist));
 }
 
 /* Returns true if the query sorts by a column of the table that is not in the SELECT list. */
@@ -606,7 +606,7 @@ void
 rf_append_statement(StringInfo buf, BuildContext *cxt, RfRelInfo *info, List *columns,
 					List *conditions, List *pathkeys, bool limit)
 {
-	RfRelInfo  *scan = info->scan ? info->scan : info;
+	RfRelInfo  *scan = info->upper.scan ? info->upper.scan : info;
 	List	   *conds = NIL;
 	List	   *sorted;
 	List	   *keys;
@@ -620,14 +620,14 @@ rf_append_statement(StringInfo buf, BuildContext *cxt, RfRelInfo *info, List *co
 	}
 
 	keys = sort_keys(cxt, info, pathkeys, &sorted);
-	cxt->qualified |= scan->outer != NULL || cxt->outer != NULL ||
+	cxt->qualified |= scan->join.outer != NULL || cxt->outer != NULL ||
 		has_subselects(cxt, info, columns, conditions, sorted) ||
 		(names_may_clash(columns) && sorts_by_others(columns, sorted));
 	rf_add_items(cxt, scan);
 	if (rf_from_item(cxt, scan) != NULL)
 		cxt->at = scan;
 
-	appendStringInfoString(buf, info->distinct ? "SELECT DISTINCT" : "SELECT");
+	appendStringInfoString(buf, info->upper.distinct ? "SELECT DISTINCT" : "SELECT");
 	foreach(lc, columns)
 	{
 		Var		   *var = (Var *) lfirst(lc);
@@ -657,7 +657,7 @@ rf_append_statement(StringInfo buf, BuildContext *cxt, RfRelInfo *info, List *co
 	}
 
 	initStringInfo(&from);
-	if (scan->outer != NULL || cxt->items)
+	if (scan->join.outer != NULL || cxt->items)
 	{
 		append_from(&from, cxt, scan, false, &conds);
 		conds = list_concat(conds, print_conditions(cxt, cxt->keys));
@@ -677,11 +677,11 @@ rf_append_statement(StringInfo buf, BuildContext *cxt, RfRelInfo *info, List *co
 	appendStringInfo(buf, " FROM %s", from.data);
 	append_conditions(buf, " WHERE ", conds);
 
-	if (info->grouped)
+	if (info->upper.grouped)
 	{
 		/* a sub-select may have other columns, so they have no numbers */
 		append_group_by(buf, cxt, cxt->outer == NULL ? info->tlist : NIL);
-		append_conditions(buf, " HAVING ", print_conditions(cxt, info->having));
+		append_conditions(buf, " HAVING ", print_conditions(cxt, info->upper.having));
 	}
 	append_order_by(buf, cxt, info, columns, keys, pathkeys);
 	if (limit)
@@ -772,7 +772,7 @@ build_query(PlannerInfo *root, RelOptInfo *rel, List *conditions, List *pathkeys
 {
 	RfRemoteQuery *out = palloc0(sizeof(RfRemoteQuery));
 	RfRelInfo  *info = (RfRelInfo *) rel->fdw_private;
-	RfRelInfo  *scan = info->scan ? info->scan : info;
+	RfRelInfo  *scan = info->upper.scan ? info->upper.scan : info;
 	NodeText	node = {0};
 	BuildContext cxt = {root, scan->rel->relids};
 	StringInfoData buf;
@@ -866,34 +866,34 @@ take_target(StringInfo buf, BuildContext *cxt, RfRelInfo *info, Index target, Li
 	RfRelInfo  *other;
 	StringInfoData item;
 
-	if (info->outer == NULL)
+	if (info->join.outer == NULL)
 	{
 		*conds = list_concat(*conds, print_conditions(cxt, info->remote_conds));
 		return true;
 	}
-	in_outer = bms_is_member(target, info->outer->rel->relids);
-	other = in_outer ? info->inner : info->outer;
-	if (!take_target(buf, cxt, in_outer ? info->outer : info->inner, target, conds))
+	in_outer = bms_is_member(target, info->join.outer->rel->relids);
+	other = in_outer ? info->join.inner : info->join.outer;
+	if (!take_target(buf, cxt, in_outer ? info->join.outer : info->join.inner, target, conds))
 		return false;
 
-	on = print_conditions(cxt, info->joinclauses);
+	on = print_conditions(cxt, info->join.clauses);
 	initStringInfo(&item);
-	if (info->jointype == JOIN_INNER)
+	if (info->join.type == JOIN_INNER)
 	{
 		append_from(&item, cxt, other, false, conds);
 		append_item(buf, cxt, other, "CROSS JOIN", item.data);
 		*conds = list_concat(*conds, on);
 	}
-	else if (in_outer && (info->jointype == JOIN_SEMI || info->jointype == JOIN_ANTI))
+	else if (in_outer && (info->join.type == JOIN_SEMI || info->join.type == JOIN_ANTI))
 	{
 		append_from(&item, cxt, other, false, &on);
 		*conds = lappend(*conds, exists_condition(info, item.data, on));
 	}
-	else if (buf->len > 0 && info->jointype == (in_outer ? JOIN_LEFT : JOIN_RIGHT))
+	else if (buf->len > 0 && info->join.type == (in_outer ? JOIN_LEFT : JOIN_RIGHT))
 	{
 		ListCell   *lc;
 
-		foreach(lc, info->joinclauses)
+		foreach(lc, info->join.clauses)
 		{
 			if (bms_is_member(target, lfirst_node(RestrictInfo, lc)->clause_relids))
 				return false;
@@ -985,7 +985,7 @@ void
 rf_build_insert(PlannerInfo *root, RfRelInfo *info, Oid relid, bool do_nothing,
 				RfDirectModify *statement)
 {
-	RfRelInfo  *scan = info->scan ? info->scan : info;
+	RfRelInfo  *scan = info->upper.scan ? info->upper.scan : info;
 	BuildContext cxt = {root, scan->rel->relids};
 	int			nestlevel = rf_neutral_settings(RF_TEXT_ALL);
 	ForeignTable *table = GetForeignTable(relid);
@@ -1009,7 +1009,7 @@ rf_build_insert(PlannerInfo *root, RfRelInfo *info, Oid relid, bool do_nothing,
 	cxt.writes = true;
 	rf_append_statement(&buf, &cxt, info, values,
 						IS_SIMPLE_REL(info->rel) && info->select == NULL && info->fragment == NULL ?
-						info->plan_conditions : scan->remote_conds, NIL, false);
+						info->planned.conditions : scan->remote_conds, NIL, false);
 	if (do_nothing)
 		appendStringInfoString(&buf, " ON CONFLICT DO NOTHING");
 	statement->sql = psprintf("%s%s", declare_parameters(&cxt), buf.data);

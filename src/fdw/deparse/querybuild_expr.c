@@ -206,7 +206,8 @@ moved_key(BuildContext *cxt, Node *node)
 		ListCell   *expr;
 
 		if (derived == NULL || derived->fragment == NULL ||
-			(derived != cxt->at && derived != cxt->at->outer && derived != cxt->at->inner) ||
+			(derived != cxt->at && derived != cxt->at->join.outer &&
+			 derived != cxt->at->join.inner) ||
 			!list_member(derived->fragment->move_keys, node))
 			continue;
 		foreach(expr, table->exprs)
@@ -325,7 +326,7 @@ rewrite_subplan(SubPlan *subplan, BuildContext *cxt)
 
 	if (info == NULL)
 		elog(ERROR, "sub-plan %d is no statement of a data node", subplan->plan_id);
-	inner.relids = (info->scan ? info->scan : info)->rel->relids;
+	inner.relids = (info->upper.scan ? info->upper.scan : info)->rel->relids;
 	inner.for_estimate = cxt->for_estimate;
 	inner.outer = cxt;
 	inner.subplan = subplan;
@@ -350,8 +351,8 @@ rewrite_subplan(SubPlan *subplan, BuildContext *cxt)
 			appendStringInfoChar(&text, '(');
 			break;
 	}
-	rf_append_statement(&text, &inner, info, rf_subselect_columns(info), info->plan_conditions,
-						info->plan_pathkeys, info->plan_limit);
+	rf_append_statement(&text, &inner, info, rf_subselect_columns(info), info->planned.conditions,
+						info->planned.pathkeys, info->planned.limit);
 	appendStringInfoChar(&text, ')');
 
 	if (subplan->testexpr == NULL)

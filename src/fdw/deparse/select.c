@@ -9,14 +9,14 @@
 static void
 append_plain(StringInfo buf, BuildContext *cxt, RfSelect *select)
 {
-	RfRelInfo  *scan = select->info->scan ? select->info->scan : select->info;
+	RfRelInfo  *scan = select->info->upper.scan ? select->info->upper.scan : select->info;
 	BuildContext inner = rf_open_inner(cxt, select->root, scan->rel->relids);
 	RfRelInfo	info = *select->info;
 	List	   *columns = NIL;
 	ListCell   *lc;
 
 	/* grouping and sort columns are named by their positions in this list */
-	if (info.scan != NULL)
+	if (info.upper.scan != NULL)
 		info.tlist = select->tlist;
 	foreach(lc, select->tlist)
 		columns = lappend(columns, lfirst_node(TargetEntry, lc)->expr);

@@ -498,17 +498,17 @@ walk_call(Node *node, WalkContext *cxt, CollationState *result)
 			}
 
 		case T_Aggref:
-			if (!info->grouped || !walk_aggregate((Aggref *) node, cxt, &inner))
+			if (!info->upper.grouped || !walk_aggregate((Aggref *) node, cxt, &inner))
 				return false;
 			*result = derived_collation(((Aggref *) node)->aggcollid, &inner);
 			return true;
 
 		case T_GroupingFunc:
-			return info->grouped && ((GroupingFunc *) node)->agglevelsup == 0 &&
+			return info->upper.grouped && ((GroupingFunc *) node)->agglevelsup == 0 &&
 				walk_list(((GroupingFunc *) node)->args, cxt, &inner);
 
 		case T_WindowFunc:
-			if (!info->windowed || !walk_window((WindowFunc *) node, cxt, &inner))
+			if (!info->upper.windowed || !walk_window((WindowFunc *) node, cxt, &inner))
 				return false;
 			*result = derived_collation(((WindowFunc *) node)->wincollid, &inner);
 			return true;
@@ -727,7 +727,7 @@ walk_aggregate(Aggref *agg, WalkContext *cxt, CollationState *inner)
 	if (agg->agglevelsup != 0 ||
 		!rf_is_shippable_function(agg->aggfnoid, cxt->info) ||
 		func_volatile(agg->aggfnoid) != PROVOLATILE_IMMUTABLE ||
-		!(cxt->info->partial ? rf_partial_agg_is_shippable(cxt->root, cxt->info, agg) :
+		!(cxt->info->upper.partial ? rf_partial_agg_is_shippable(cxt->root, cxt->info, agg) :
 		  agg->aggsplit == AGGSPLIT_SIMPLE) ||
 		!walk_list(agg->aggdirectargs, cxt, inner))
 		return false;
@@ -883,7 +883,7 @@ init_context(WalkContext *cxt, PlannerInfo *root, RelOptInfo *rel)
 {
 	cxt->root = root;
 	cxt->info = (RfRelInfo *) rel->fdw_private;
-	cxt->relids = cxt->info->scanrel ? cxt->info->scanrel->relids : rel->relids;
+	cxt->relids = cxt->info->upper.scanrel ? cxt->info->upper.scanrel->relids : rel->relids;
 	cxt->in_case_test = false;
 }
 

@@ -37,8 +37,9 @@ selects_have_columns(RfRelInfo *info, List *vars)
 {
 	ListCell   *lc;
 
-	if (info->outer != NULL)
-		return selects_have_columns(info->outer, vars) && selects_have_columns(info->inner, vars);
+	if (info->join.outer != NULL)
+		return selects_have_columns(info->join.outer, vars) &&
+			selects_have_columns(info->join.inner, vars);
 	foreach(lc, info->select != NULL ? vars : NIL)
 	{
 		Var		   *var = lfirst_node(Var, lc);
@@ -107,7 +108,7 @@ selected_member(PlannerInfo *root, RelOptInfo *rel, Expr *member, Oid collation,
 			continue;
 		if (sorts_alike(root, rel, column, collation, sortop))
 			return column;
-		if (!info->distinct && !rf_is_set_operation(info))
+		if (!info->upper.distinct && !rf_is_set_operation(info))
 			return member;
 	}
 	return NULL;
@@ -118,8 +119,8 @@ rf_sort_key(PlannerInfo *root, RelOptInfo *rel, PathKey *pathkey, RfSortKey *key
 {
 	RfRelInfo  *info = (RfRelInfo *) rel->fdw_private;
 	EquivalenceClass *ec = pathkey->pk_eclass;
-	bool		upper = info->scanrel != NULL || rf_is_set_operation(info);
-	RelOptInfo *scanrel = info->scanrel ? info->scanrel : rel;
+	bool		upper = info->upper.scanrel != NULL || rf_is_set_operation(info);
+	RelOptInfo *scanrel = info->upper.scanrel ? info->upper.scanrel : rel;
 	bool		reads_items = rf_reads_items(root, info);
 	ListCell   *lc;
 
@@ -140,7 +141,7 @@ rf_sort_key(PlannerInfo *root, RelOptInfo *rel, PathKey *pathkey, RfSortKey *key
 		else
 		{
 			if (bms_is_empty(em->em_relids) || !bms_is_subset(em->em_relids, rel->relids) ||
-				bms_overlap(em->em_relids, info->hidden_relids) ||
+				bms_overlap(em->em_relids, info->join.hidden_relids) ||
 				!has_columns(info, em->em_expr, reads_items))
 				continue;
 

@@ -34,7 +34,7 @@ named_as(const RfRelInfo *info)
 {
 	if (info->fragment != NULL && info->fragment->moved != NULL)
 		return info->fragment->moved;
-	return info->scan != NULL ? info->scan : info;
+	return info->upper.scan != NULL ? info->upper.scan : info;
 }
 
 char *
@@ -44,7 +44,8 @@ rf_relation_names(const RfRelInfo *info)
 		return info->relation_name;
 	if (named_as(info) != info)
 		return rf_relation_names(named_as(info));
-	return psprintf("%s, %s", rf_relation_names(info->outer), rf_relation_names(info->inner));
+	return psprintf("%s, %s", rf_relation_names(info->join.outer),
+					rf_relation_names(info->join.inner));
 }
 
 /* The join's name in EXPLAIN. */
@@ -77,8 +78,8 @@ rf_description(const RfRelInfo *info)
 		return info->description;
 	if (named_as(info) != info)
 		return rf_description(named_as(info));
-	return psprintf("(%s) %s JOIN (%s)", rf_description(info->outer), join_name(info->jointype),
-					rf_description(info->inner));
+	return psprintf("(%s) %s JOIN (%s)", rf_description(info->join.outer),
+					join_name(info->join.type), rf_description(info->join.inner));
 }
 
 TargetEntry *
@@ -99,13 +100,13 @@ rf_stand_in(RfRelInfo *info, Var *hidden)
 {
 	ListCell   *lc;
 
-	foreach(lc, info->stand_ins)
+	foreach(lc, info->join.stand_ins)
 	{
 		List	   *pair = (List *) lfirst(lc);
 
 		if (!equal(linitial(pair), hidden))
 			continue;
-		if (!bms_is_member(lsecond_node(Var, pair)->varno, info->hidden_relids))
+		if (!bms_is_member(lsecond_node(Var, pair)->varno, info->join.hidden_relids))
 			return lsecond(pair);
 		return rf_stand_in(info, lsecond(pair));
 	}
@@ -119,16 +120,16 @@ rf_stand_in(RfRelInfo *info, Var *hidden)
 bool
 rf_can_close(RfRelInfo *info)
 {
-	if (info->outer == NULL)
+	if (info->join.outer == NULL)
 		return true;
-	switch (info->jointype)
+	switch (info->join.type)
 	{
 		case JOIN_INNER:
 			return true;		/* all of them move to ON */
 		case JOIN_LEFT:
-			return info->remote_conds == NIL && rf_can_close(info->outer);
+			return info->remote_conds == NIL && rf_can_close(info->join.outer);
 		case JOIN_RIGHT:
-			return info->remote_conds == NIL && rf_can_close(info->inner);
+			return info->remote_conds == NIL && rf_can_close(info->join.inner);
 		case JOIN_FULL:
 			return info->remote_conds == NIL;
 		default:
@@ -139,9 +140,10 @@ rf_can_close(RfRelInfo *info)
 bool
 rf_reads_select(RfRelInfo *info)
 {
-	return info->select != NULL || (info->scan != NULL && rf_reads_select(info->scan)) ||
-		(info->outer != NULL &&
-		 (rf_reads_select(info->outer) || rf_reads_select(info->inner))) ||
+	return info->select != NULL || (info->upper.scan != NULL &&
+									rf_reads_select(info->upper.scan)) ||
+		(info->join.outer != NULL &&
+		 (rf_reads_select(info->join.outer) || rf_reads_select(info->join.inner))) ||
 		(info->fragment != NULL && info->fragment->moved != NULL &&
 		 rf_reads_select(info->fragment->moved));
 }
@@ -157,9 +159,10 @@ rf_is_local(PlannerInfo *root, Index relid)
 bool
 rf_differs_by_node(RfRelInfo *info)
 {
-	return info->parts != NIL || (info->scan != NULL && rf_differs_by_node(info->scan)) ||
-		(info->outer != NULL &&
-		 (rf_differs_by_node(info->outer) || rf_differs_by_node(info->inner))) ||
+	return info->parts != NIL || (info->upper.scan != NULL &&
+								  rf_differs_by_node(info->upper.scan)) ||
+		(info->join.outer != NULL &&
+		 (rf_differs_by_node(info->join.outer) || rf_differs_by_node(info->join.inner))) ||
 		(info->fragment != NULL && info->fragment->moved != NULL &&
 		 rf_differs_by_node(info->fragment->moved));
 }
@@ -213,7 +216,8 @@ bool
 rf_divides_local(const RfRelInfo *info)
 {
 	return info != NULL &&
-		(rf_is_divided(info) || rf_divides_local(info->outer) || rf_divides_local(info->inner) ||
-		 rf_divides_local(info->scan) ||
+		(rf_is_divided(info) || rf_divides_local(info->join.outer) ||
+		 rf_divides_local(info->join.inner) ||
+		 rf_divides_local(info->upper.scan) ||
 		 (info->fragment != NULL && rf_divides_local(info->fragment->moved)));
 }

@@ -70,13 +70,57 @@ typedef struct RfSelect
 	Bitmapset  *collated;		/* columns, from 1, whose collation the data node shares with us */
 } RfSelect;
 
+/* A join: its two sides and how they are joined (join.c) */
+typedef struct RfJoin
+{
+	struct RfRelInfo *outer;	/* NULL: it is no join */
+	struct RfRelInfo *inner;
+	JoinType	type;
+	List	   *clauses;		/* RestrictInfos of ON, or of EXISTS */
+	Relids		hidden_relids;	/* relations inside EXISTS, whose columns are invisible outside */
+	List	   *stand_ins;		/* of Lists: a Var inside EXISTS, an equal one outside it */
+} RfJoin;
+
+/* The clauses above a base or join relation: grouping, windows, DISTINCT, columns (upper.c) */
+typedef struct RfUpper
+{
+	RelOptInfo *scanrel;		/* the relation below; NULL in a base or join relation */
+	struct RfRelInfo *scan;		/* its statement */
+	List	   *having;			/* bare conditions that the data node evaluates */
+	RelOptInfo *ordered;		/* of the ordered relation: the one whose statement is sorted */
+	RfStates	states;			/* set when first needed */
+	bool		grouped;		/* GROUP BY, HAVING, aggregates */
+	bool		partial;		/* grouped, but aggregates stop at their transition states */
+	bool		windowed;		/* window functions */
+	bool		distinct;		/* DISTINCT */
+	bool		projected;		/* the query's columns, with sub-selects */
+} RfUpper;
+
+/* The plan made for a statement, and the conditions in it: see rf_subselect() */
+typedef struct RfPlanned
+{
+	ForeignScan *plan;
+	List	   *conditions;
+	List	   *pathkeys;
+	bool		limit;
+} RfPlanned;
+
+typedef struct RfEstimate
+{
+	double		rows;			/* after all conditions */
+	double		retrieved_rows; /* rows that cross the wire */
+	int			width;			/* bytes per row that cross it */
+	Cost		startup_cost;
+	Cost		total_cost;
+} RfEstimate;
+
 /*
  * Planner state of one foreign relation (RelOptInfo.fdw_private). Planning makes thousands: beyond
  * 512 bytes each takes 1024.
  *
  * Base relations, join relations and upper relations (grouping, windows, DISTINCT) all have one,
  * with one remote SELECT for each: a join's FROM consists of its two sides, and an upper relation
- * adds its clause to the SELECT over "scanrel". ORDER BY and LIMIT belong to paths.
+ * adds its clause to the SELECT over upper.scanrel. ORDER BY and LIMIT belong to paths.
  */
 typedef struct RfRelInfo
 {
@@ -119,25 +163,8 @@ typedef struct RfRelInfo
 	 */
 	List	   *parts;
 
-	/* join relations */
-	struct RfRelInfo *outer;
-	struct RfRelInfo *inner;
-	JoinType	jointype;
-	List	   *joinclauses;	/* RestrictInfos of ON, or of EXISTS */
-	Relids		hidden_relids;	/* relations inside EXISTS, whose columns are invisible outside */
-	List	   *stand_ins;		/* of Lists: a Var inside EXISTS, an equal one outside it */
-
-	/* upper relations */
-	RelOptInfo *scanrel;		/* the base or join relation below; NULL in one of those */
-	struct RfRelInfo *scan;		/* its statement */
-	List	   *having;			/* bare conditions that the data node evaluates */
-	bool		grouped;		/* GROUP BY, HAVING, aggregates */
-	bool		partial;		/* grouped, but aggregates stop at their transition states */
-	RfStates	states;			/* set when first needed */
-	bool		windowed;		/* window functions */
-	bool		distinct;		/* DISTINCT */
-	bool		projected;		/* the query's columns, with sub-selects */
-	RelOptInfo *ordered;		/* of the ordered relation: the one whose statement is sorted */
+	RfJoin		join;			/* join relations */
+	RfUpper		upper;			/* upper relations */
 
 	/*
 	 * columns of the remote SELECT as TargetEntries; for base relations only if a SELECT replaces
@@ -145,11 +172,7 @@ typedef struct RfRelInfo
 	 */
 	List	   *tlist;
 
-	/* the plan made for it, and the conditions in its statement: see rf_subselect() */
-	ForeignScan *plan;
-	List	   *plan_conditions;
-	List	   *plan_pathkeys;
-	bool		plan_limit;
+	RfPlanned	planned;
 
 	/*
 	 * The relations of this query level whose rows are here and go with the statement,
@@ -164,13 +187,9 @@ typedef struct RfRelInfo
 	Selectivity local_conds_sel;
 	QualCost	local_conds_cost;
 
-	double		rows;			/* after all conditions */
-	double		retrieved_rows; /* rows that cross the wire */
-	int			width;			/* bytes per row that cross it */
-	Cost		startup_cost;
-	Cost		total_cost;
+	RfEstimate	est;
 
-	/* without our per-query and per-row costs; -1: not computed yet */
+	/* the same costs without ours per query and per row; -1: not computed yet */
 	Cost		rel_startup_cost;
 	Cost		rel_total_cost;
 	Cost		least_read;		/* of inner joins, see rf_least_read(); 0: not computed yet */
@@ -302,7 +321,7 @@ extern bool rf_is_local(PlannerInfo *root, Index relid);
 static inline bool
 rf_may_divide(const RfRelInfo *info)
 {
-	return info->local && info->fragment != NULL && info->rows > RF_FEW_LOCAL_ROWS;
+	return info->local && info->fragment != NULL && info->est.rows > RF_FEW_LOCAL_ROWS;
 }
 
 /* Returns true for a move of such rows, which comes from this node. */

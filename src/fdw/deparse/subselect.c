@@ -39,13 +39,13 @@ info_of_plan(PlannerInfo *root, ForeignScan *plan)
 	{
 		rel = root->simple_rel_array[plan->scan.scanrelid];
 		return rel != NULL && rel->fdw_private != NULL &&
-			((RfRelInfo *) rel->fdw_private)->plan == plan ? rel->fdw_private : NULL;
+			((RfRelInfo *) rel->fdw_private)->planned.plan == plan ? rel->fdw_private : NULL;
 	}
 	foreach(lc, root->join_rel_list)
 	{
 		rel = lfirst_node(RelOptInfo, lc);
 		if (rel->serverid == plan->fs_server && rel->fdw_private != NULL &&
-			((RfRelInfo *) rel->fdw_private)->plan == plan)
+			((RfRelInfo *) rel->fdw_private)->planned.plan == plan)
 			return rel->fdw_private;
 	}
 	for (int stage = 0; stage <= UPPERREL_FINAL; stage++)
@@ -54,7 +54,7 @@ info_of_plan(PlannerInfo *root, ForeignScan *plan)
 		{
 			rel = lfirst_node(RelOptInfo, lc);
 			if (rel->serverid == plan->fs_server && rel->fdw_private != NULL &&
-				((RfRelInfo *) rel->fdw_private)->plan == plan)
+				((RfRelInfo *) rel->fdw_private)->planned.plan == plan)
 				return rel->fdw_private;
 		}
 	}
@@ -81,7 +81,7 @@ rf_subselect_columns(RfRelInfo *info)
 	List	   *columns = NIL;
 	ListCell   *lc;
 
-	foreach(lc, info->plan->scan.plan.targetlist)
+	foreach(lc, info->planned.plan->scan.plan.targetlist)
 	{
 		TargetEntry *tle = lfirst_node(TargetEntry, lc);
 
@@ -100,7 +100,7 @@ columns_can_differ(PlannerInfo *root, RfRelInfo *info, List *columns)
 {
 	ListCell   *lc;
 
-	if (info->distinct)
+	if (info->upper.distinct)
 	{
 		if (list_length(columns) != list_length(info->tlist))
 			return false;
@@ -111,7 +111,7 @@ columns_can_differ(PlannerInfo *root, RfRelInfo *info, List *columns)
 		}
 	}
 	/* a constant would be read as a number */
-	foreach(lc, info->grouped ? root->parse->groupClause : NIL)
+	foreach(lc, info->upper.grouped ? root->parse->groupClause : NIL)
 	{
 		Index		ref = lfirst_node(SortGroupClause, lc)->tleSortGroupRef;
 
@@ -169,7 +169,7 @@ values_need_row(RfRelInfo *sub, RowValues *cxt)
 {
 	ListCell   *lc;
 
-	foreach(lc, sub->plan->fdw_exprs)
+	foreach(lc, sub->planned.plan->fdw_exprs)
 	{
 		if (!IsA(lfirst(lc), Param) && reads_params((Node *) lfirst(lc), cxt->params))
 			return true;
@@ -226,9 +226,11 @@ rf_subselect_is_shippable(PlannerInfo *root, RfRelInfo *info, SubPlan *subplan)
 			return false;
 	}
 	sub = rf_subselect(root, subplan, &subroot);
-	if (sub == NULL || sub->nodes != NIL || info->nodes != NIL || sub->partial ||
+	if (sub == NULL || sub->nodes != NIL || info->nodes != NIL || sub->upper.partial ||
 		rf_reads_select(sub) || sub->server->serverid != info->server->serverid ||
-		(sub->scan ? sub->scan : sub)->rel->userid != (info->scan ? info->scan : info)->rel->userid)
+		(sub->upper.scan ? sub->upper.scan : sub)->rel->userid != (info->upper.scan ?
+																   info->upper.scan :
+																   info)->rel->userid)
 		return false;
 	if (values_need_row(sub, &values) ||
 		aggregates_outside((Node *) subroot->processed_tlist, NULL) ||

@@ -49,7 +49,7 @@ rdmaIsForeignPathAsyncCapable(ForeignPath *path)
 	RfRelInfo  *info = (RfRelInfo *) path->path.parent->fdw_private;
 	RfTableOptions *opts = &info->opts;
 	Cost		remote = path->path.total_cost - opts->fdw_startup_cost -
-		(opts->fdw_tuple_cost + cpu_tuple_cost) * Max(info->retrieved_rows, path->path.rows);
+		(opts->fdw_tuple_cost + cpu_tuple_cost) * Max(info->est.retrieved_rows, path->path.rows);
 
 	/*
 	 * Below INTERSECT and EXCEPT the planner has added a constant to every row that identifies its

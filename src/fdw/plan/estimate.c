@@ -229,14 +229,14 @@ sort_cost(PlannerInfo *root, List *pathkeys, double rows, int width, double limi
 static bool
 can_be_probed(const RfRelInfo *info)
 {
-	return info->indexes != NIL && IS_SIMPLE_REL(info->rel) && info->scan == NULL &&
+	return info->indexes != NIL && IS_SIMPLE_REL(info->rel) && info->upper.scan == NULL &&
 		(info->fragment == NULL || info->fragment->moved == NULL);
 }
 
 static bool
 is_inner_join(const RfRelInfo *info)
 {
-	return info->outer != NULL && info->jointype == JOIN_INNER && info->scan == NULL &&
+	return info->join.outer != NULL && info->join.type == JOIN_INNER && info->upper.scan == NULL &&
 		(info->fragment == NULL || info->fragment->moved == NULL);
 }
 
@@ -255,13 +255,13 @@ probe_cost(PlannerInfo *root, List *clauses, RfRelInfo *driver, RfRelInfo *probe
 	{
 		for (int side = 0; is_inner_join(probed) && side < 2; side++)
 		{
-			RfRelInfo  *table = side == 0 ? probed->outer : probed->inner;
-			RfRelInfo  *other = side == 0 ? probed->inner : probed->outer;
+			RfRelInfo  *table = side == 0 ? probed->join.outer : probed->join.inner;
+			RfRelInfo  *other = side == 0 ? probed->join.inner : probed->join.outer;
 
 			if (!probe_cost(root, clauses, driver, table, rows, sorted, probe, others))
 				continue;
 			*others += other->rel_total_cost +
-				other->retrieved_rows * rf_node_share(other) *
+				other->est.retrieved_rows * rf_node_share(other) *
 				(cpu_operator_cost + cpu_tuple_cost) +
 					rows * probe->tuples * cpu_operator_cost;
 			return true;
@@ -286,10 +286,10 @@ estimate_probing(PlannerInfo *root, RfRelInfo *info, RfRelInfo *driver, RfRelInf
 				 Cost *startup_cost, Cost *total_cost)
 {
 	double		share = rf_node_share(driver);
-	double		rows = driver->retrieved_rows * share;
+	double		rows = driver->est.retrieved_rows * share;
 	Cost		startup = driver->rel_startup_cost;
 	Cost		total = driver->rel_total_cost;
-	bool		existence = info->jointype == JOIN_SEMI || info->jointype == JOIN_ANTI;
+	bool		existence = info->join.type == JOIN_SEMI || info->join.type == JOIN_ANTI;
 	Cost		others = 0;
 	Cost		ordered_others = 0;
 	Cost		sorting;
@@ -298,14 +298,14 @@ estimate_probing(PlannerInfo *root, RfRelInfo *info, RfRelInfo *driver, RfRelInf
 
 	if (!can_be_probed(probed) && (existence || !is_inner_join(probed)))
 		return false;
-	if (driver == info->inner && existence)
+	if (driver == info->join.inner && existence)
 	{
 		List	   *exprs = NIL;
 		ListCell   *lc;
 
-		if (info->jointype == JOIN_ANTI)
+		if (info->join.type == JOIN_ANTI)
 			return false;
-		foreach(lc, info->joinclauses)
+		foreach(lc, info->join.clauses)
 		{
 			RestrictInfo *rinfo = lfirst_node(RestrictInfo, lc);
 
@@ -317,15 +317,16 @@ estimate_probing(PlannerInfo *root, RfRelInfo *info, RfRelInfo *driver, RfRelInf
 		if (exprs == NIL)
 			return false;
 		total += rows * cpu_operator_cost * list_length(exprs);
-		rows = Min(rows, estimate_num_groups(root, exprs, driver->retrieved_rows, NULL, NULL));
+		rows = Min(rows, estimate_num_groups(root, exprs, driver->est.retrieved_rows, NULL, NULL));
 		startup = total;
 		total += rows * cpu_tuple_cost;
 	}
-	if (!probe_cost(root, info->joinclauses, driver, probed, rows, false, &probe, &others) ||
-		!probe_cost(root, info->joinclauses, driver, probed, rows, true, &ordered, &ordered_others))
+	if (!probe_cost(root, info->join.clauses, driver, probed, rows, false, &probe, &others) ||
+		!probe_cost(root, info->join.clauses, driver, probed, rows, true, &ordered,
+					&ordered_others))
 		return false;
 
-	sorting = sort_cost(root, NIL, rows, driver->width, -1, NULL);
+	sorting = sort_cost(root, NIL, rows, driver->est.width, -1, NULL);
 	if (sorting + ordered_others + rows * ordered.cost < others + rows * probe.cost)
 	{
 		total += ordered_others + sorting;
@@ -335,9 +336,10 @@ estimate_probing(PlannerInfo *root, RfRelInfo *info, RfRelInfo *driver, RfRelInf
 	else
 		total += others;
 	/* after the first partner there is nothing more to look for: as in final_cost_nestloop() */
-	if (existence && driver == info->outer)
+	if (existence && driver == info->join.outer)
 	{
-		double		partners = probe.tuples * probed->retrieved_rows / Max(probed->rel->tuples, 1);
+		double		partners = probe.tuples * probed->est.retrieved_rows / Max(probed->rel->tuples,
+																			   1);
 
 		if (partners > 1)
 			probe.cost *= 2 / (partners + 1);
@@ -363,13 +365,13 @@ least_read(RfRelInfo *info)
 		return info->rel_total_cost;
 	if (info->least_read == 0)
 	{
-		outer = least_read(info->outer);
-		inner = least_read(info->inner);
+		outer = least_read(info->join.outer);
+		inner = least_read(info->join.inner);
 		info->least_read = info->rel_total_cost;
-		if (outer < info->outer->rel_total_cost)
-			info->least_read = outer + info->inner->rel_total_cost;
-		if (inner < info->inner->rel_total_cost)
-			info->least_read = Min(info->least_read, inner + info->outer->rel_total_cost);
+		if (outer < info->join.outer->rel_total_cost)
+			info->least_read = outer + info->join.inner->rel_total_cost;
+		if (inner < info->join.inner->rel_total_cost)
+			info->least_read = Min(info->least_read, inner + info->join.outer->rel_total_cost);
 	}
 	return info->least_read;
 }
@@ -388,7 +390,7 @@ rf_least_read(RfRelInfo *info, RfLeast *least)
 
 	least->total = info->rel_total_cost;
 	least->probed = probed < info->rel_total_cost ? probed : get_float8_infinity();
-	least->rows = info->retrieved_rows * rf_node_share(info);
+	least->rows = info->est.retrieved_rows * rf_node_share(info);
 }
 
 /* A node has a part of the rows of the join, at the least an even one. */
@@ -400,9 +402,9 @@ rf_least_of_join(PlannerInfo *root, const RfRelInfo *joined, RfLeastJoin *least)
 	QualCost	on_cost;
 	QualCost	where_cost;
 
-	rf_remote_qual_cost(&on_cost, joined->joinclauses, root);
+	rf_remote_qual_cost(&on_cost, joined->join.clauses, root);
 	rf_remote_qual_cost(&where_cost, joined->remote_conds, root);
-	least->hashable = has_hashable_clause(joined->joinclauses);
+	least->hashable = has_hashable_clause(joined->join.clauses);
 	least->pair = cpu_operator_cost + on_cost.per_tuple;
 	least->fixed = on_cost.startup + where_cost.startup + joined->local_conds_cost.startup +
 		rows * (cpu_tuple_cost + where_cost.per_tuple);
@@ -432,12 +434,12 @@ static void
 estimate_join(PlannerInfo *root, RelOptInfo *joinrel, RfEstimate *est)
 {
 	RfRelInfo  *info = (RfRelInfo *) joinrel->fdw_private;
-	RfRelInfo  *outer = info->outer;
-	RfRelInfo  *inner = info->inner;
+	RfRelInfo  *outer = info->join.outer;
+	RfRelInfo  *inner = info->join.inner;
 
 	/* one node's part of each */
-	double		outer_rows = outer->retrieved_rows * rf_node_share(outer);
-	double		inner_rows = inner->retrieved_rows * rf_node_share(inner);
+	double		outer_rows = outer->est.retrieved_rows * rf_node_share(outer);
+	double		inner_rows = inner->est.retrieved_rows * rf_node_share(inner);
 	double		rows;
 	QualCost	on_cost;
 	QualCost	where_cost;
@@ -447,16 +449,17 @@ estimate_join(PlannerInfo *root, RelOptInfo *joinrel, RfEstimate *est)
 	est->width = joinrel->reltarget->width;
 	est->retrieved_rows = clamp_row_est(est->rows / Max(info->local_conds_sel, 1e-10));
 	est->retrieved_rows = Max(Min(est->retrieved_rows,
-								  outer->retrieved_rows * inner->retrieved_rows), est->rows);
+								  outer->est.retrieved_rows * inner->est.retrieved_rows),
+							  est->rows);
 
-	rf_remote_qual_cost(&on_cost, info->joinclauses, root);
+	rf_remote_qual_cost(&on_cost, info->join.clauses, root);
 	rf_remote_qual_cost(&where_cost, info->remote_conds, root);
 	est->startup_cost = outer->rel_startup_cost + inner->rel_startup_cost +
 		on_cost.startup + where_cost.startup + info->local_conds_cost.startup;
 	run_cost = outer->rel_total_cost - outer->rel_startup_cost +
 		inner->rel_total_cost - inner->rel_startup_cost;
 	rows = est->retrieved_rows * rf_node_share(info);
-	if (has_hashable_clause(info->joinclauses))
+	if (has_hashable_clause(info->join.clauses))
 	{
 		double		build_rows = Min(outer_rows, inner_rows);
 		double		probe_rows = Max(outer_rows, inner_rows);
@@ -473,7 +476,8 @@ estimate_join(PlannerInfo *root, RelOptInfo *joinrel, RfEstimate *est)
 		Cost		total_cost;
 
 		/* the preserved side drives, and the side that is tested for partners is probed */
-		if (info->jointype == JOIN_FULL || info->jointype == (side == 0 ? JOIN_RIGHT : JOIN_LEFT) ||
+		if (info->join.type == JOIN_FULL || info->join.type == (side == 0 ? JOIN_RIGHT :
+																JOIN_LEFT) ||
 			!estimate_probing(root, info, side == 0 ? outer : inner, side == 0 ? inner : outer,
 							  &startup_cost, &total_cost))
 			continue;
@@ -499,9 +503,9 @@ static Cost
 filter_cost(const RfRelInfo *move, const RfRelInfo *filter)
 {
 	const RfRelInfo *moved = move->fragment->moved;
-	double		noted = filter->retrieved_rows * rf_node_share(filter);
+	double		noted = filter->est.retrieved_rows * rf_node_share(filter);
 
-	return EXCHANGE_COST + moved->retrieved_rows * rf_node_share(moved) * FILTER_LOOK_COST +
+	return EXCHANGE_COST + moved->est.retrieved_rows * rf_node_share(moved) * FILTER_LOOK_COST +
 		noted * FILTER_NOTE_COST +
 		noted * FILTER_BYTES * (rf_node_count(move) - 1) * move->opts.byte_cost;
 }
@@ -520,8 +524,8 @@ divided_cost(const RfRelInfo *info, Cost *startup_cost)
 	int			nodes = list_length(info->nodes);
 
 	*startup_cost = info->rel_startup_cost + EXCHANGE_COST -
-		info->rows * info->opts.byte_cost * info->width * (nodes - 1);
-	return *startup_cost + info->rows / nodes * cpu_tuple_cost;
+		info->est.rows * info->opts.byte_cost * info->est.width * (nodes - 1);
+	return *startup_cost + info->est.rows / nodes * cpu_tuple_cost;
 }
 
 /* The most that a move adds to the costs of its rows, apart from those of its exchange. */
@@ -529,11 +533,11 @@ static Cost
 moving_cost(const RfRelInfo *info, bool replicate, Cost *arriving)
 {
 	int			nodes = list_length(info->nodes);
-	double		rows = info->retrieved_rows * rf_node_share(info);
+	double		rows = info->est.retrieved_rows * rf_node_share(info);
 
-	*arriving = info->retrieved_rows / (replicate ? 1 : nodes) * cpu_tuple_cost;
+	*arriving = info->est.retrieved_rows / (replicate ? 1 : nodes) * cpu_tuple_cost;
 	return *arriving + rows * (nodes - 1) / (replicate ? 1 : nodes) *
-		(info->opts.fdw_tuple_cost + info->opts.byte_cost * info->width);
+		(info->opts.fdw_tuple_cost + info->opts.byte_cost * info->est.width);
 }
 
 void
@@ -542,9 +546,9 @@ rf_least_move(const RfRelInfo *info, bool replicate, bool filters, bool differen
 	Cost		arriving;
 	Cost		cost = moving_cost(info, replicate, &arriving);
 	Cost		filtered = EXCHANGE_COST +
-		info->retrieved_rows * rf_node_share(info) * FILTER_LOOK_COST;
+		info->est.retrieved_rows * rf_node_share(info) * FILTER_LOOK_COST;
 
-	least->rows = info->retrieved_rows / (replicate ? 1 : list_length(info->nodes));
+	least->rows = info->est.retrieved_rows / (replicate ? 1 : list_length(info->nodes));
 	/* filtered, or noted where they are */
 	if (filters)
 	{
@@ -565,7 +569,7 @@ rf_may_be_filtered(const RfRelInfo *info)
 	Cost		arriving;
 
 	return moving_cost(info, false, &arriving) > EXCHANGE_COST +
-		info->retrieved_rows * rf_node_share(info) * FILTER_LOOK_COST;
+		info->est.retrieved_rows * rf_node_share(info) * FILTER_LOOK_COST;
 }
 
 /*
@@ -582,10 +586,10 @@ rf_estimate_move(RfRelInfo *move)
 	RfRelInfo  *filter = move->fragment->filter;
 	double		survivors = filter != NULL ? move->fragment->survivors : 1;
 	int			nodes = rf_node_count(move);
-	double		rows = moved->retrieved_rows * rf_node_share(moved);
-	double		arriving = moved->retrieved_rows * survivors * rf_node_share(move);
+	double		rows = moved->est.retrieved_rows * rf_node_share(moved);
+	double		arriving = moved->est.retrieved_rows * survivors * rf_node_share(move);
 	double		crossing = rows * survivors * (nodes - 1) / (move->fragment->replicate ? 1 : nodes);
-	Cost		row_cost = move->opts.fdw_tuple_cost + move->opts.byte_cost * move->width;
+	Cost		row_cost = move->opts.fdw_tuple_cost + move->opts.byte_cost * move->est.width;
 	Cost		cost;
 
 	if (rf_is_divided(move))
@@ -601,7 +605,7 @@ rf_estimate_move(RfRelInfo *move)
 
 	if (filter != NULL)
 	{
-		move->retrieved_rows = clamp_row_est(moved->retrieved_rows * survivors);
+		move->est.retrieved_rows = clamp_row_est(moved->est.retrieved_rows * survivors);
 		cost += filter_cost(move, filter);
 	}
 
@@ -663,12 +667,12 @@ static void
 estimate_upper(PlannerInfo *root, RelOptInfo *rel, RfEstimate *est)
 {
 	RfRelInfo  *info = (RfRelInfo *) rel->fdw_private;
-	RfRelInfo  *scan = info->scan;
+	RfRelInfo  *scan = info->upper.scan;
 	Query	   *parse = root->parse;
 	double		share = rf_node_share(info);
 
 	/* one node's, as all of this is, until the end */
-	double		rows = scan->retrieved_rows * share;
+	double		rows = scan->est.retrieved_rows * share;
 	Cost		startup_cost = scan->rel_startup_cost;
 	Cost		run_cost = scan->rel_total_cost - scan->rel_startup_cost;
 	ListCell   *lc;
@@ -681,18 +685,19 @@ estimate_upper(PlannerInfo *root, RelOptInfo *rel, RfEstimate *est)
 		est->width += get_typavgwidth(exprType(expr), exprTypmod(expr));
 	}
 
-	if (info->grouped)
+	if (info->upper.grouped)
 	{
 		AggClauseCosts costs = {0};
 		double		groups;
 
 		if (parse->hasAggs)
-			get_agg_clause_costs(root, info->partial ? AGGSPLIT_INITIAL_SERIAL : AGGSPLIT_SIMPLE,
+			get_agg_clause_costs(root, info->upper.partial ? AGGSPLIT_INITIAL_SERIAL :
+								 AGGSPLIT_SIMPLE,
 								 &costs);
 		rf_discount_subselects(&costs.transCost, (Node *) info->tlist);
-		groups = group_count(root, parse->groupClause, info->tlist, scan->retrieved_rows);
+		groups = group_count(root, parse->groupClause, info->tlist, scan->est.retrieved_rows);
 		/* each node has its own groups, or rows of all of them */
-		groups = info->partial ? Max(Min(groups, rows), 1) : Max(groups * share, 1);
+		groups = info->upper.partial ? Max(Min(groups, rows), 1) : Max(groups * share, 1);
 		/* the sets of a rollup are prefixes of the first, rarely larger than it all together */
 		if (parse->groupingSets != NIL)
 			groups = Min(groups * 2, rows);
@@ -701,18 +706,18 @@ estimate_upper(PlannerInfo *root, RelOptInfo *rel, RfEstimate *est)
 					cpu_operator_cost * list_length(parse->groupClause));
 		run_cost = groups * (costs.finalCost.per_tuple + cpu_tuple_cost);
 		rows = groups;
-		if (info->having != NIL)
+		if (info->upper.having != NIL)
 		{
 			QualCost	cost;
 
-			rf_remote_qual_cost(&cost, info->having, root);
+			rf_remote_qual_cost(&cost, info->upper.having, root);
 			startup_cost += cost.startup;
 			run_cost += cost.per_tuple * rows;
-			rows = clamp_row_est(rows * clauselist_selectivity(root, info->having, 0,
+			rows = clamp_row_est(rows * clauselist_selectivity(root, info->upper.having, 0,
 															   JOIN_INNER, NULL));
 		}
 	}
-	if (info->windowed)
+	if (info->upper.windowed)
 	{
 		foreach(lc, parse->windowClause)
 		{
@@ -727,7 +732,7 @@ estimate_upper(PlannerInfo *root, RelOptInfo *rel, RfEstimate *est)
 					REMOTE_SORT_DISCOUNT;
 		}
 	}
-	if (info->distinct)
+	if (info->upper.distinct)
 	{
 		double		groups = group_count(root, parse->distinctClause, root->processed_tlist,
 										 rows / share);
@@ -756,7 +761,7 @@ select_costs(RfSelect *select, Cost *startup_cost, Cost *total_cost)
 	{
 		*startup_cost += select->startup_cost;
 		*total_cost += select->total_cost;
-		return select->info->retrieved_rows;
+		return select->info->est.retrieved_rows;
 	}
 	rows = select_costs(select->left, startup_cost, total_cost) +
 		select_costs(select->right, startup_cost, total_cost);
@@ -814,17 +819,15 @@ estimate_plain(PlannerInfo *root, RelOptInfo *rel, List *join_conds, RfEstimate 
 
 	if (join_conds == NIL && info->rel_total_cost >= 0)
 	{
-		est->rows = info->rows;
-		est->width = info->width;
+		*est = info->est;
 		est->startup_cost = info->rel_startup_cost;
 		est->total_cost = info->rel_total_cost;
-		est->retrieved_rows = info->retrieved_rows;
 	}
 	else if (info->opts.use_remote_estimate)
 		estimate_remotely(root, rel, join_conds, NIL, false, est);
 	else if (info->select != NULL)
 		estimate_select(rel, est);
-	else if (info->scanrel != NULL)
+	else if (info->upper.scanrel != NULL)
 		estimate_upper(root, rel, est);
 	else if (IS_JOIN_REL(rel))
 		estimate_join(root, rel, est);
@@ -874,17 +877,17 @@ add_transfer(RfRelInfo *info, RfEstimate *est)
 void
 rf_estimate_partial(RfRelInfo *info, double divisor, RfEstimate *est)
 {
-	double		rows = info->retrieved_rows;
+	double		rows = info->est.retrieved_rows;
 	Cost		handling = rows * (info->opts.fdw_tuple_cost + cpu_tuple_cost +
-								   (BYTE_COST + COPY_BYTE_COST) * info->width);
+								   (BYTE_COST + COPY_BYTE_COST) * info->est.width);
 	Cost		local = rows * info->local_conds_cost.per_tuple;
-	Cost		network = rows * (info->opts.byte_cost - BYTE_COST) * info->width;
+	Cost		network = rows * (info->opts.byte_cost - BYTE_COST) * info->est.width;
 	Cost		run_cost = info->rel_total_cost - info->rel_startup_cost;
 
 	local = Min(local, run_cost);
-	est->rows = clamp_row_est(info->rows / divisor);
+	est->rows = clamp_row_est(info->est.rows / divisor);
 	est->retrieved_rows = clamp_row_est(rows / divisor);
-	est->width = info->width;
+	est->width = info->est.width;
 	est->startup_cost = info->opts.fdw_startup_cost + info->rel_startup_cost;
 	est->total_cost = est->startup_cost + run_cost - local + network + (handling + local) / divisor;
 }
@@ -920,7 +923,7 @@ add_projection(PlannerInfo *root, RfRelInfo *info, RfEstimate *est)
 {
 	QualCost	cost;
 
-	if (!info->projected || info->opts.use_remote_estimate)
+	if (!info->upper.projected || info->opts.use_remote_estimate)
 		return;
 	rf_remote_qual_cost(&cost, get_tlist_exprs(info->tlist, true), root);
 	est->startup_cost += cost.startup;
@@ -960,7 +963,7 @@ rf_estimate(PlannerInfo *root, RelOptInfo *rel, List *join_conds, List *pathkeys
 	}
 	add_projection(root, info, est);
 	add_transfer(info, est);
-	prefer_remote(info, limit != NULL || info->scanrel != NULL || info->select != NULL, est);
+	prefer_remote(info, limit != NULL || info->upper.scanrel != NULL || info->select != NULL, est);
 }
 
 void
@@ -970,13 +973,9 @@ rf_estimate_rel(PlannerInfo *root, RelOptInfo *rel)
 	RfEstimate	est;
 
 	estimate_plain(root, rel, NIL, &est);
-	info->rows = est.rows;
-	info->width = est.width;
-	info->retrieved_rows = est.retrieved_rows;
 	info->rel_startup_cost = est.startup_cost;
 	info->rel_total_cost = est.total_cost;
 	add_transfer(info, &est);
-	prefer_remote(info, info->scanrel != NULL || info->select != NULL, &est);
-	info->startup_cost = est.startup_cost;
-	info->total_cost = est.total_cost;
+	prefer_remote(info, info->upper.scanrel != NULL || info->select != NULL, &est);
+	info->est = est;
 }

@@ -40,7 +40,7 @@ scanned_rel(PlannerInfo *root, ForeignScan *scan)
 	else
 		rel = find_join_rel(root, scan->fs_relids);
 	if (rel == NULL || !rf_is_our_rel(rel) || rel->fdw_private == NULL ||
-		((RfRelInfo *) rel->fdw_private)->plan != scan)
+		((RfRelInfo *) rel->fdw_private)->planned.plan != scan)
 		return NULL;
 	return rel;
 }

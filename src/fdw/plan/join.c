@@ -42,8 +42,9 @@ add_stand_ins(RfRelInfo *info)
 {
 	ListCell   *lc;
 
-	info->stand_ins = list_concat_copy(info->outer->stand_ins, info->inner->stand_ins);
-	foreach(lc, info->jointype == JOIN_SEMI ? info->joinclauses : NIL)
+	info->join.stand_ins = list_concat_copy(info->join.outer->join.stand_ins,
+											info->join.inner->join.stand_ins);
+	foreach(lc, info->join.type == JOIN_SEMI ? info->join.clauses : NIL)
 	{
 		RestrictInfo *rinfo = lfirst_node(RestrictInfo, lc);
 		bool		left;
@@ -52,14 +53,14 @@ add_stand_ins(RfRelInfo *info)
 
 		if (rinfo->mergeopfamilies == NIL || !is_opclause(rinfo->clause))
 			continue;
-		left = bms_is_subset(rinfo->left_relids, info->inner->rel->relids);
+		left = bms_is_subset(rinfo->left_relids, info->join.inner->rel->relids);
 		hidden = (Var *) (left ? get_leftop(rinfo->clause) : get_rightop(rinfo->clause));
 		visible = (Var *) (left ? get_rightop(rinfo->clause) : get_leftop(rinfo->clause));
 		if (IsA(hidden, Var) && IsA(visible, Var) && hidden->vartype == visible->vartype &&
 			hidden->varcollid == visible->varcollid &&
-			bms_is_member(hidden->varno, info->inner->rel->relids) &&
-			bms_is_member(visible->varno, info->outer->rel->relids))
-			info->stand_ins = lappend(info->stand_ins, list_make2(hidden, visible));
+			bms_is_member(hidden->varno, info->join.inner->rel->relids) &&
+			bms_is_member(visible->varno, info->join.outer->rel->relids))
+			info->join.stand_ins = lappend(info->join.stand_ins, list_make2(hidden, visible));
 	}
 }
 
@@ -81,8 +82,8 @@ is_computed_over(PlannerInfo *root, RfRelInfo *info, PlaceHolderVar *placeholder
 	Relids		relids = rf_evaluated_at(root, placeholder);
 
 	return bms_is_subset(relids, whole_relids(info->rel)) &&
-		!bms_is_subset(relids, whole_relids(info->outer->rel)) &&
-		!bms_is_subset(relids, whole_relids(info->inner->rel));
+		!bms_is_subset(relids, whole_relids(info->join.outer->rel)) &&
+		!bms_is_subset(relids, whole_relids(info->join.inner->rel));
 }
 
 /*
@@ -114,11 +115,11 @@ is_computed_outside_exists(PlannerInfo *root, RfRelInfo *info, PlaceHolderVar *p
 {
 	ListCell   *lc;
 
-	if (bms_is_subset(rf_evaluated_at(root, placeholder), info->hidden_relids))
+	if (bms_is_subset(rf_evaluated_at(root, placeholder), info->join.hidden_relids))
 		return false;
 	foreach(lc, pull_var_clause((Node *) placeholder->phexpr, PVC_RECURSE_PLACEHOLDERS))
 	{
-		if (bms_is_member(lfirst_node(Var, lc)->varno, info->hidden_relids))
+		if (bms_is_member(lfirst_node(Var, lc)->varno, info->join.hidden_relids))
 			return false;
 	}
 	return true;
@@ -155,7 +156,7 @@ why_not_fetched(PlannerInfo *root, RfRelInfo *info, List *exprs, bool never_rech
 			return psprintf("system column %s is wanted",
 							get_rte_attribute_name(planner_rt_fetch(var->varno, root),
 												   var->varattno));
-		if (bms_is_member(var->varno, info->hidden_relids) &&
+		if (bms_is_member(var->varno, info->join.hidden_relids) &&
 			(var->varattno == 0 ? !never_rechecked : rf_stand_in(info, var) == NULL))
 			return BEHIND_EXISTS;
 	}
@@ -201,18 +202,18 @@ classify_clauses(PlannerInfo *root, RelOptInfo *joinrel, List *restrictlist)
 								 * ask */
 		shippable = rf_is_shippable_expr(root, joinrel, rinfo->clause);
 
-		if (info->jointype == JOIN_INNER)
+		if (info->join.type == JOIN_INNER)
 		{
 			if (shippable)
-				info->joinclauses = lappend(info->joinclauses, rinfo);
+				info->join.clauses = lappend(info->join.clauses, rinfo);
 			else
 				info->local_conds = lappend(info->local_conds, rinfo);
 		}
-		else if (info->jointype == JOIN_SEMI || !RINFO_IS_PUSHED_DOWN(rinfo, joinrel->relids))
+		else if (info->join.type == JOIN_SEMI || !RINFO_IS_PUSHED_DOWN(rinfo, joinrel->relids))
 		{
 			if (!shippable)
 				return rf_why_not_shippable(root, joinrel, rinfo->clause);
-			info->joinclauses = lappend(info->joinclauses, rinfo);
+			info->join.clauses = lappend(info->join.clauses, rinfo);
 		}
 		else
 		{
@@ -259,8 +260,10 @@ clause_relids(List *rinfos)
 static bool
 has_same_columns(PlannerInfo *root, const RfRelInfo *info, const RfRelInfo *known)
 {
-	return known != NULL && root->placeholder_list == NIL && bms_is_empty(info->hidden_relids) &&
-		bms_is_empty(known->hidden_relids) && info->local_conds == NIL && known->local_conds == NIL;
+	return known != NULL && root->placeholder_list == NIL &&
+		bms_is_empty(info->join.hidden_relids) &&
+		bms_is_empty(known->join.hidden_relids) && info->local_conds == NIL &&
+		known->local_conds == NIL;
 }
 
 /*
@@ -271,28 +274,28 @@ static const char *
 why_not_sent(PlannerInfo *root, RelOptInfo *joinrel, const RfRelInfo *known, List *restrictlist)
 {
 	RfRelInfo  *info = (RfRelInfo *) joinrel->fdw_private;
-	RfRelInfo  *outer = info->outer;
-	RfRelInfo  *inner = info->inner;
+	RfRelInfo  *outer = info->join.outer;
+	RfRelInfo  *inner = info->join.inner;
 	bool		exists;
 	const char *why;
 	List	   *columns;
 	List	   *local_columns;
 	ListCell   *lc;
 
-	exists = info->jointype == JOIN_SEMI || info->jointype == JOIN_ANTI;
+	exists = info->join.type == JOIN_SEMI || info->join.type == JOIN_ANTI;
 
 	why = classify_clauses(root, joinrel, restrictlist);
 	if (why != NULL)
 		return why;
 	if (!take_local_conds(root, info, outer,
-						  info->jointype != JOIN_RIGHT && info->jointype != JOIN_FULL) ||
+						  info->join.type != JOIN_RIGHT && info->join.type != JOIN_FULL) ||
 		!take_local_conds(root, info, inner,
-						  info->jointype == JOIN_INNER || info->jointype == JOIN_RIGHT))
+						  info->join.type == JOIN_INNER || info->join.type == JOIN_RIGHT))
 		return "a condition of one side is evaluated here, before the join";
 
-	info->hidden_relids = bms_union(outer->hidden_relids, inner->hidden_relids);
+	info->join.hidden_relids = bms_union(outer->join.hidden_relids, inner->join.hidden_relids);
 	if (exists)
-		info->hidden_relids = bms_add_members(info->hidden_relids, inner->rel->relids);
+		info->join.hidden_relids = bms_add_members(info->join.hidden_relids, inner->rel->relids);
 	add_stand_ins(info);
 
 	/*
@@ -300,12 +303,12 @@ why_not_sent(PlannerInfo *root, RelOptInfo *joinrel, const RfRelInfo *known, Lis
 	 * NULL AND b.y > 5": the planner made an anti join of it and dropped IS NULL, so that it
 	 * cannot be sent as the left join that it was either.
 	 */
-	if (bms_overlap(clause_relids(info->joinclauses),
-					bms_union(outer->hidden_relids, inner->hidden_relids)) ||
-		bms_overlap(clause_relids(info->remote_conds), info->hidden_relids))
+	if (bms_overlap(clause_relids(info->join.clauses),
+					bms_union(outer->join.hidden_relids, inner->join.hidden_relids)) ||
+		bms_overlap(clause_relids(info->remote_conds), info->join.hidden_relids))
 		return BEHIND_EXISTS;
 
-	if (info->jointype == JOIN_FULL && fetches_ctid(joinrel->reltarget->exprs))
+	if (info->join.type == JOIN_FULL && fetches_ctid(joinrel->reltarget->exprs))
 		return "ctid is wanted of rows that may be NULL";
 
 	if (has_same_columns(root, info, known))
@@ -419,9 +422,9 @@ rdmaGetForeignJoinPaths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *oute
 
 	info = palloc0(sizeof(RfRelInfo));
 	info->rel = joinrel;
-	info->outer = outer;
-	info->inner = inner;
-	info->jointype = jointype;
+	info->join.outer = outer;
+	info->join.inner = inner;
+	info->join.type = jointype;
 	info->local_rels = list_concat_copy(outer->local_rels, inner->local_rels);
 	rf_merge_options(info, outer->local ? inner : outer, outer->local ? outer : inner);
 	joinrel->fdw_private = info;
@@ -450,12 +453,13 @@ rdmaGetForeignJoinPaths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *oute
 	rf_estimate_rel(root, joinrel);
 	if (info->opts.use_remote_estimate)
 	{
-		joinrel->rows = info->rows;
-		joinrel->reltarget->width = info->width;
+		joinrel->rows = info->est.rows;
+		joinrel->reltarget->width = info->est.width;
 	}
 	rf_add_path(root, joinrel, (Path *)
-				rf_create_foreign_join_path(root, joinrel, info->rows, info->startup_cost,
-											info->total_cost, NIL, local_join, extra->restrictlist,
+				rf_create_foreign_join_path(root, joinrel, info->est.rows, info->est.startup_cost,
+											info->est.total_cost, NIL, local_join,
+											extra->restrictlist,
 											NIL));
 	rf_add_sorted_paths(root, joinrel, local_join, extra->restrictlist);
 	rf_add_partial_path(root, joinrel, joinrel->relids, NULL, extra->restrictlist);

@@ -261,5 +261,5 @@ rf_lock_cost(PlannerInfo *root, RelOptInfo *rel)
 	if (rel->reloptkind != RELOPT_BASEREL || !rf_is_written(root, rel->relid) ||
 		bms_membership(root->all_baserels) != BMS_MULTIPLE)
 		return 0;
-	return info->opts.fdw_startup_cost + info->retrieved_rows * cpu_tuple_cost;
+	return info->opts.fdw_startup_cost + info->est.retrieved_rows * cpu_tuple_cost;
 }

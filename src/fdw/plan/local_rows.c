@@ -201,15 +201,15 @@ place_relation(PlannerInfo *root, RelOptInfo *rel, RelOptInfo *home, List *colum
 	info->description = psprintf("rows of %s", info->relation_name);
 	info->tlist = add_to_flat_tlist(NIL, columns);
 	info->local_conds_sel = 1;
-	info->rows = info->retrieved_rows = rel->rows;
-	info->width = rel->reltarget->width;
+	info->est.rows = info->est.retrieved_rows = rel->rows;
+	info->est.width = rel->reltarget->width;
 	/* their text is made once, and goes to each node, which scans the result of unnest() */
 	info->rel_startup_cost = path->total_cost + rel->rows *
 		(2 * cpu_operator_cost * list_length(columns) +
-			 info->opts.byte_cost * info->width * Max(list_length(info->nodes), 1));
+			 info->opts.byte_cost * info->est.width * Max(list_length(info->nodes), 1));
 	info->rel_total_cost = info->rel_startup_cost + rel->rows * cpu_tuple_cost;
-	info->startup_cost = info->rel_startup_cost;
-	info->total_cost = info->rel_total_cost;
+	info->est.startup_cost = info->rel_startup_cost;
+	info->est.total_cost = info->rel_total_cost;
 	if (info->nodes != NIL)
 	{
 		info->fragment = palloc0(sizeof(RfFragment));

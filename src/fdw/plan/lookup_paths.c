@@ -128,14 +128,14 @@ static RfRelInfo *
 table_of(RfRelInfo *info, Var *column, Cost *others)
 {
 	*others = 0;
-	while (info->outer != NULL)
+	while (info->join.outer != NULL)
 	{
-		bool		outer = bms_is_member(column->varno, info->outer->rel->relids);
+		bool		outer = bms_is_member(column->varno, info->join.outer->rel->relids);
 
-		*others += (outer ? info->inner : info->outer)->rel_total_cost;
-		info = outer ? info->outer : info->inner;
+		*others += (outer ? info->join.inner : info->join.outer)->rel_total_cost;
+		info = outer ? info->join.outer : info->join.inner;
 	}
-	return info->table != NULL && info->scan == NULL && info->select == NULL &&
+	return info->table != NULL && info->upper.scan == NULL && info->select == NULL &&
 		info->rel->relid == column->varno ? info : NULL;
 }
 
@@ -149,7 +149,7 @@ cost_keys(KeyJoin *join)
 	RfRelInfo  *info = join->info;
 	PlannerInfo *root = join->root;
 	List	   *key = list_make1(join->driver_key);
-	double		all = info->retrieved_rows;
+	double		all = info->est.retrieved_rows;
 	double		values = estimate_num_groups(root, list_make1(join->table_key), all, NULL, NULL);
 	Cost		others;
 	RfRelInfo  *table = table_of(info, join->table_key, &others);
@@ -162,7 +162,7 @@ cost_keys(KeyJoin *join)
 	join->rows = clamp_row_est(all * Min(join->keys / Max(values, 1), 1));
 	batches = ceil(join->keys / RF_KEYS_MAX);
 	join->row_cost = info->opts.fdw_tuple_cost + cpu_tuple_cost +
-		info->opts.byte_cost * info->width;
+		info->opts.byte_cost * info->est.width;
 	work = info->rel_total_cost;
 	/* the tables joined with it there are read for each batch, but joined with fewer rows */
 	if (table != NULL)
@@ -182,7 +182,7 @@ cost_keys(KeyJoin *join)
 						  get_typavgwidth(exprType((Node *) join->driver_key), -1));
 	join->cost = batches * info->opts.fdw_startup_cost + work + join->rows * join->row_cost;
 	join->key_rows = (info->opts.fdw_startup_cost / RF_KEYS_MAX + probe.cost) / join->row_cost;
-	join->most_rows = indexed ? Max(join->cost, info->total_cost / 4) / join->row_cost : 0;
+	join->most_rows = indexed ? Max(join->cost, info->est.total_cost / 4) / join->row_cost : 0;
 	return true;
 }
 
@@ -213,7 +213,7 @@ match_equality(KeyJoin *join, RestrictInfo *rinfo)
 	join->table_key = bare_column(column);
 	join->opno = left ? get_commutator(op->opno) : op->opno;
 	if (join->table_key == NULL || bms_is_empty(join->driver_relids) ||
-		bms_is_member(join->table_key->varno, join->info->hidden_relids) ||
+		bms_is_member(join->table_key->varno, join->info->join.hidden_relids) ||
 		!OidIsValid(join->opno) || !op_strict(join->opno) ||
 		!get_compatible_hash_operators(join->opno, &table_eq, &driver_eq))
 		return false;
@@ -347,7 +347,7 @@ add_loop(KeyJoin *join, JoinPathExtraData *extra)
 	if (bms_overlap(PATH_REQ_OUTER(join->driver), join->joinrel->relids) ||
 		!find_equality(join, clauses))
 		return;
-	if ((join->info->retrieved_rows - join->rows) * join->row_cost +
+	if ((join->info->est.retrieved_rows - join->rows) * join->row_cost +
 		rf_lock_cost(join->root, join->table) <
 		LEAST_GAIN * join->info->opts.fdw_startup_cost)
 		return;
@@ -395,11 +395,11 @@ join_statement(PlannerInfo *root, RelOptInfo *rel)
 	{
 		RfRelInfo  *choice = (RfRelInfo *) lfirst(lc);
 
-		if (choice->outer != NULL && choice->local_conds == NIL && choice->local_rels == NIL &&
+		if (choice->join.outer != NULL && choice->local_conds == NIL && choice->local_rels == NIL &&
 			!rf_differs_by_node(choice) &&
 			(choice->fragment == NULL ||
 			 (!choice->fragment->exchanges && !choice->fragment->computed)) &&
-			(best == NULL || choice->total_cost < best->total_cost))
+			(best == NULL || choice->est.total_cost < best->est.total_cost))
 			best = choice;
 	}
 	return best;

@@ -18,7 +18,7 @@ rf_make_select(PlannerInfo *root, RelOptInfo *rel, List *tlist, List *pathkeys, 
 	RfSelect   *select = palloc0(sizeof(RfSelect));
 	ListCell   *lc;
 
-	if (info->local_conds != NIL || info->partial || info->local_rels != NIL)
+	if (info->local_conds != NIL || info->upper.partial || info->local_rels != NIL)
 		return NULL;
 	foreach(lc, tlist)
 	{
@@ -104,13 +104,13 @@ rf_subqueries_are_remote(RfRelInfo *info)
 {
 	RfSelect   *select = info->select;
 
-	if (info->outer != NULL)
+	if (info->join.outer != NULL)
 	{
-		rf_subqueries_are_remote(info->outer);
-		rf_subqueries_are_remote(info->inner);
+		rf_subqueries_are_remote(info->join.outer);
+		rf_subqueries_are_remote(info->join.inner);
 	}
-	if (info->scan != NULL)
-		rf_subqueries_are_remote(info->scan);
+	if (info->upper.scan != NULL)
+		rf_subqueries_are_remote(info->upper.scan);
 	if (info->fragment != NULL && info->fragment->moved != NULL)
 		rf_subqueries_are_remote(info->fragment->moved);
 	for (; select != NULL; select = select->left)

@@ -359,7 +359,8 @@ place_relation(PlannerInfo *root, RelOptInfo *rel, Home *home)
 		info->fragment->choices = choices;
 		rel->fdw_private = info;
 		rf_estimate_rel(root, rel);
-		if (rf_add_choice(choices, info) && (best == NULL || info->total_cost < best->total_cost))
+		if (rf_add_choice(choices, info) && (best == NULL ||
+											 info->est.total_cost < best->est.total_cost))
 			best = info;
 	}
 	rel->fdw_private = own;

@@ -38,7 +38,7 @@ rf_can_filter(const RfRelInfo *move, const RfRelInfo *other)
 		return false;
 	return rf_is_disabled(RF_EXCHANGE_FILTER_COSTS) ||
 		(rf_filter_may_pay(move, other) &&
-		 other->retrieved_rows * rf_node_share(other) <= RF_FILTER_ROWS(rf_node_count(move)));
+		 other->est.retrieved_rows * rf_node_share(other) <= RF_FILTER_ROWS(rf_node_count(move)));
 }
 
 RfRelInfo *
@@ -90,10 +90,12 @@ find_origin(RfRelInfo *info, List *keys)
 	if (info->fragment->moved == NULL)
 	{
 		/* a table, or rows of a sub-select */
-		if (info->outer == NULL || info->jointype == JOIN_FULL || info->jointype == JOIN_RIGHT)
+		if (info->join.outer == NULL || info->join.type == JOIN_FULL ||
+			info->join.type == JOIN_RIGHT)
 			return NULL;
-		origin = find_origin(info->outer, keys);
-		return origin == NULL && info->jointype == JOIN_INNER ? find_origin(info->inner, keys) :
+		origin = find_origin(info->join.outer, keys);
+		return origin == NULL && info->join.type == JOIN_INNER ?
+			find_origin(info->join.inner, keys) :
 			origin;
 	}
 	/* rows that stay in place move only where the planner has let them be noted */
@@ -125,8 +127,9 @@ find_grouped(RfRelInfo *info)
 		info->fragment->placement != RF_PLACED_BY_HASH || rf_is_set_operation(info))
 		return NULL;
 	grouped = select->info;
-	move = grouped->scan;
-	if (!(grouped->grouped || grouped->distinct) || grouped->windowed || grouped->projected ||
+	move = grouped->upper.scan;
+	if (!(grouped->upper.grouped || grouped->upper.distinct) || grouped->upper.windowed ||
+		grouped->upper.projected ||
 		select->root->parse->groupingSets != NIL || move == NULL ||
 		move->fragment->filter != NULL || !is_hashed(move, list_length(info->fragment->keys)))
 		return NULL;
@@ -200,10 +203,11 @@ static double
 surviving_groups(PlannerInfo *root, RfRelInfo *inner, RfRelInfo *move, RfRelInfo *origin,
 				 List *equalities)
 {
-	return Min(estimate_num_groups(root, rf_equal_exprs(equalities, true), origin->retrieved_rows,
+	return Min(estimate_num_groups(root, rf_equal_exprs(equalities, true),
+								   origin->est.retrieved_rows,
 								   NULL, NULL) /
 			   estimate_num_groups(inner->select->root, move->fragment->move_keys,
-								   move->retrieved_rows, NULL, NULL),
+								   move->est.retrieved_rows, NULL, NULL),
 			   1);
 }
 
@@ -240,12 +244,12 @@ rf_filtered_select(PlannerInfo *root, RfRelInfo **outer, RfRelInfo *inner, List 
 	*result->select = *inner->select;
 	result->select->info = grouped = palloc(sizeof(RfRelInfo));
 	*grouped = *inner->select->info;
-	grouped->scan = filtered;
+	grouped->upper.scan = filtered;
 	saved = move->rel_total_cost - filtered->rel_total_cost +
 		Max(grouped->rel_total_cost - move->rel_total_cost, 0) * (1 - survivors);
 	result->rel_total_cost = Max(result->rel_total_cost - saved, filtered->rel_total_cost);
 	result->rel_startup_cost = Min(result->rel_startup_cost, result->rel_total_cost);
-	result->retrieved_rows = clamp_row_est(result->retrieved_rows * survivors);
-	result->rows = clamp_row_est(result->rows * survivors);
+	result->est.retrieved_rows = clamp_row_est(result->est.retrieved_rows * survivors);
+	result->est.rows = clamp_row_est(result->est.rows * survivors);
 	return result;
 }

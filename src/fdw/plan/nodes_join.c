@@ -780,8 +780,8 @@ make_join(RfRelInfo *joined, JoinWay *way, RfChoices *choices)
 	RfFragment *fragment = palloc0(sizeof(RfFragment));
 
 	*info = *joined;
-	info->outer = way->outer;
-	info->inner = way->inner;
+	info->join.outer = way->outer;
+	info->join.inner = way->inner;
 	info->fragment = fragment;
 	fragment->placement = way->placement;
 	fragment->keys = way->keys;
@@ -899,8 +899,8 @@ make_keys(JoinContext *cxt)
 static void
 find_all_ways(JoinContext *cxt, RfRelInfo *joined)
 {
-	List	   *outers = joined->outer->fragment->choices->infos;
-	List	   *inners = joined->inner->fragment->choices->infos;
+	List	   *outers = joined->join.outer->fragment->choices->infos;
+	List	   *inners = joined->join.inner->fragment->choices->infos;
 	JoinSide   *left = make_sides(cxt, outers, true);
 	JoinSide   *right = make_sides(cxt, inners, false);
 
@@ -976,7 +976,7 @@ keep_side(RfRelInfo *side, MemoryContext pair, List **known)
 		*copy->select = *side->select;
 		copy->select->info = keep_side(copy->select->info, pair, known);
 	}
-	copy->scan = keep_side(copy->scan, pair, known);
+	copy->upper.scan = keep_side(copy->upper.scan, pair, known);
 	if (GetMemoryChunkContext(side->fragment) != pair)
 		return copy;
 	copy->fragment = fragment = palloc(sizeof(RfFragment));
@@ -998,10 +998,10 @@ rf_join_choices(PlannerInfo *root, RelOptInfo *joinrel, RfRelInfo *joined, RfRel
 				List *fdw_restrictinfo)
 {
 	RfChoices  *choices = known ? known->fragment->choices : palloc0(sizeof(RfChoices));
-	RelOptInfo *outerrel = joined->outer->rel;
-	RelOptInfo *innerrel = joined->inner->rel;
+	RelOptInfo *outerrel = joined->join.outer->rel;
+	RelOptInfo *innerrel = joined->join.inner->rel;
 	RfRelInfo  *best = known;
-	JoinContext cxt = {root, joinrel, joined->jointype};
+	JoinContext cxt = {root, joinrel, joined->join.type};
 	MemoryContext caller = CurrentMemoryContext;
 	MemoryContext pair;
 	List	   *kept = NIL;
@@ -1020,7 +1020,7 @@ rf_join_choices(PlannerInfo *root, RelOptInfo *joinrel, RfRelInfo *joined, RfRel
 	(void) find_join_rel(root, joinrel->relids);
 	pair = AllocSetContextCreate(caller, "rdma_fdw join", ALLOCSET_DEFAULT_SIZES);
 	MemoryContextSwitchTo(pair);
-	cxt.equalities = rf_hashable_equalities(joined->joinclauses, outerrel->relids,
+	cxt.equalities = rf_hashable_equalities(joined->join.clauses, outerrel->relids,
 											innerrel->relids);
 	cxt.choices = choices;
 	cxt.cheapest = rf_cheapest_choice(choices);
@@ -1042,23 +1042,24 @@ rf_join_choices(PlannerInfo *root, RelOptInfo *joinrel, RfRelInfo *joined, RfRel
 		joinrel->fdw_private = info;
 		rf_estimate_rel(root, joinrel);
 		if (may_be_written_there(root, info))
-			info->total_cost = Min(info->total_cost,
-								   info->rel_total_cost + info->opts.fdw_startup_cost);
+			info->est.total_cost = Min(info->est.total_cost,
+									   info->rel_total_cost + info->opts.fdw_startup_cost);
 		if (!rf_add_choice(choices, info))
 		{
 			pfree(info->fragment);
 			pfree(info);
 			continue;
 		}
-		info->outer = keep_side(info->outer, pair, &kept);
-		info->inner = keep_side(info->inner, pair, &kept);
+		info->join.outer = keep_side(info->join.outer, pair, &kept);
+		info->join.inner = keep_side(info->join.inner, pair, &kept);
 		info->fragment->keys = keep_keys(info->fragment->keys, pair);
 		rf_add_path(root, joinrel, (Path *)
-					rf_create_foreign_join_path(root, joinrel, info->rows, info->startup_cost,
-												info->total_cost, NIL, NULL, fdw_restrictinfo,
+					rf_create_foreign_join_path(root, joinrel, info->est.rows,
+												info->est.startup_cost,
+												info->est.total_cost, NIL, NULL, fdw_restrictinfo,
 												rf_path_private(info, 0)));
 		rf_add_partial_path(root, joinrel, joinrel->relids, NULL, fdw_restrictinfo);
-		if (best == NULL || info->total_cost < best->total_cost)
+		if (best == NULL || info->est.total_cost < best->est.total_cost)
 			best = info;
 	}
 	list_free_deep(kept);

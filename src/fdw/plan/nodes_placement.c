@@ -686,16 +686,17 @@ rf_different_rows(PlannerInfo *root, RfRelInfo *info, List *columns)
 {
 	RfRelInfo  *different = palloc(sizeof(RfRelInfo));
 	double		share = rf_node_share(info);
-	double		rows = info->retrieved_rows * share;
-	double		groups = Min(estimate_num_groups(root, columns, info->retrieved_rows, NULL, NULL),
+	double		rows = info->est.retrieved_rows * share;
+	double		groups = Min(estimate_num_groups(root, columns, info->est.retrieved_rows, NULL,
+												 NULL),
 							 rows);
 
 	*different = *info;
-	different->distinct = true;
+	different->upper.distinct = true;
 	different->rel_startup_cost = info->rel_total_cost +
 		rows * cpu_operator_cost * list_length(columns);
 	different->rel_total_cost = different->rel_startup_cost + groups * cpu_tuple_cost;
-	different->retrieved_rows = clamp_row_est(groups / share);
+	different->est.retrieved_rows = clamp_row_est(groups / share);
 	return different;
 }
 
@@ -744,17 +745,17 @@ rf_move(PlannerInfo *root, RfRelInfo *info, List *keys, bool computed)
 	*move = *info;
 	move->remote_conds = NIL;
 	move->indexes = NIL;
-	move->outer = NULL;
-	move->inner = NULL;
-	move->scanrel = NULL;
-	move->scan = NULL;
+	move->join.outer = NULL;
+	move->join.inner = NULL;
+	move->upper.scanrel = NULL;
+	move->upper.scan = NULL;
 	move->select = NULL;
 	move->parts = NIL;
-	move->grouped = false;
-	move->having = NIL;
-	move->partial = false;
-	move->windowed = false;
-	move->distinct = false;
+	move->upper.grouped = false;
+	move->upper.having = NIL;
+	move->upper.partial = false;
+	move->upper.windowed = false;
+	move->upper.distinct = false;
 	move->movable = RF_ANSWER_UNKNOWN;
 	move->fragment = fragment;
 	fragment->moved = info;

@@ -55,7 +55,7 @@ counts_all_rows(RfSelect *select)
 	if (select->info->fragment->placement == RF_PLACED_EVERYWHERE)
 		return false;
 	return select->limit || select->pathkeys != NIL ||
-		(select->info->grouped &&
+		(select->info->upper.grouped &&
 		 (parse->groupClause == NIL || list_member(parse->groupingSets, NIL)));
 }
 
@@ -112,7 +112,7 @@ can_move(RfSelect *select, List *columns)
 {
 	ListCell   *lc;
 
-	if (select->left != NULL || select->info->scan != NULL ||
+	if (select->left != NULL || select->info->upper.scan != NULL ||
 		select->info->fragment->moved != NULL || rf_is_set_operation(select->info) ||
 		select->limit || columns == NIL || !rf_can_move(select->root, select->info))
 		return false;

@@ -121,7 +121,8 @@ static void
 remember(RfChoices *choices, RfRelInfo *info, RelOptInfo *rel, RfRelInfo **best)
 {
 	info->fragment->choices = choices;
-	if (rf_add_choice(choices, info) && (*best == NULL || info->total_cost < (*best)->total_cost))
+	if (rf_add_choice(choices, info) && (*best == NULL ||
+										 info->est.total_cost < (*best)->est.total_cost))
 		*best = info;
 }
 
@@ -151,7 +152,7 @@ static RfRelInfo *
 move_by(PlannerInfo *root, RfRelInfo *below, List *keys)
 {
 	RfRelInfo  *move = rf_move(root, below, keys, below->fragment->computed);
-	double		groups = estimate_num_groups(root, keys, below->retrieved_rows, NULL, NULL);
+	double		groups = estimate_num_groups(root, keys, below->est.retrieved_rows, NULL, NULL);
 
 	move->fragment->largest_part = ceil(groups / rf_node_count(move)) / Max(groups, 1);
 	rf_estimate_move(move);
@@ -179,7 +180,7 @@ whole_inputs(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input_rel, 
 	if (above != NIL && rf_placed_by(below, above))
 		above = NIL;
 	/* values computed below are not columns of a statement that can be moved */
-	if (below->scan != NULL || rf_exchange_strategy == RF_STRATEGY_PULL ||
+	if (below->upper.scan != NULL || rf_exchange_strategy == RF_STRATEGY_PULL ||
 		!rf_can_move(root, below) ||
 		(inputs != NIL && above == NIL && (below->fragment->computed || !rf_may_compute(below))))
 		return inputs;
@@ -249,10 +250,11 @@ add_whole_choices(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input_
 			}
 			remember(choices, info, output_rel, &best);
 			rf_add_path(root, output_rel, (Path *)
-						rf_create_foreign_upper_path(root, output_rel, target, info->rows,
-													 info->startup_cost, info->total_cost, NIL,
+						rf_create_foreign_upper_path(root, output_rel, target, info->est.rows,
+													 info->est.startup_cost, info->est.total_cost,
+													 NIL,
 													 rf_path_private(info, 0)));
-			rf_add_partial_path(root, output_rel, info->scanrel->relids, target, NIL);
+			rf_add_partial_path(root, output_rel, info->upper.scanrel->relids, target, NIL);
 		}
 	}
 	input_rel->fdw_private = input;
@@ -301,8 +303,9 @@ add_states_path(PlannerInfo *root, RelOptInfo *input_rel, RelOptInfo *partial_re
 	info->fragment->choices = palloc0(sizeof(RfChoices));
 	info->fragment->choices->infos = list_make1(info);
 	add_path(partial_rel, (Path *)
-			 rf_create_foreign_upper_path(root, partial_rel, target, info->rows, info->startup_cost,
-										  info->total_cost, NIL, rf_path_private(info, 0)));
+			 rf_create_foreign_upper_path(root, partial_rel, target, info->est.rows,
+										  info->est.startup_cost,
+										  info->est.total_cost, NIL, rf_path_private(info, 0)));
 }
 
 /* Every node drops its duplicates, and the coordinator drops the rest. */
@@ -325,13 +328,14 @@ add_distinct_paths(PlannerInfo *root, RelOptInfo *input_rel, RelOptInfo *output_
 			rf_build_upper(root, UPPERREL_DISTINCT, input_rel, output_rel, NULL, &target);
 		if (info == NULL || !grouping_is_hashable(clause))
 			continue;
-		path = (Path *) rf_create_foreign_upper_path(root, output_rel, target, info->rows,
-													 info->startup_cost, info->total_cost, NIL,
+		path = (Path *) rf_create_foreign_upper_path(root, output_rel, target, info->est.rows,
+													 info->est.startup_cost, info->est.total_cost,
+													 NIL,
 													 rf_path_private(info, 0));
 		rf_add_path(root, output_rel, (Path *)
 					create_agg_path(root, output_rel, path, target, AGG_HASHED, AGGSPLIT_SIMPLE,
 									clause, NIL, NULL,
-									clamp_row_est(info->rows / rf_node_count(info))));
+									clamp_row_est(info->est.rows / rf_node_count(info))));
 	}
 	input_rel->fdw_private = input;
 	output_rel->fdw_private = whole;
@@ -361,7 +365,7 @@ add_ordered_paths(PlannerInfo *root, RelOptInfo *input_rel, RelOptInfo *ordered_
 	if (root->sort_pathkeys == NIL || !rf_pathkeys_shippable(root, input_rel, root->sort_pathkeys))
 		return;
 	rf_set_ordered(ordered_rel, input_rel);
-	if (input->scan == NULL && !rf_is_set_operation(input))
+	if (input->upper.scan == NULL && !rf_is_set_operation(input))
 		return;
 
 	foreach(lc, input->fragment->choices->infos)
@@ -398,9 +402,9 @@ add_limit_paths(PlannerInfo *root, RelOptInfo *input_rel, RelOptInfo *final_rel,
 	RfRelInfo  *before;
 	ListCell   *lc;
 
-	if (input->ordered != NULL)
+	if (input->upper.ordered != NULL)
 	{
-		rel = input->ordered;
+		rel = input->upper.ordered;
 		pathkeys = root->sort_pathkeys;
 	}
 	if (!rf_limit_is_shippable(root, rel, extra))

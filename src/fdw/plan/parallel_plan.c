@@ -182,7 +182,8 @@ has_servers_to_itself(PlannerInfo *root, Relids relids, List *servers)
 static int
 worker_count(RfRelInfo *info)
 {
-	double		pages = ceil(info->retrieved_rows * (info->width + SizeofHeapTupleHeader) / BLCKSZ);
+	double		bytes = info->est.retrieved_rows * (info->est.width + SizeofHeapTupleHeader);
+	double		pages = ceil(bytes / BLCKSZ);
 	double		threshold = Max(min_parallel_table_scan_size, 1);
 	int			workers = 0;
 
@@ -214,7 +215,7 @@ rf_add_partial_path(PlannerInfo *root, RelOptInfo *rel, Relids relids, PathTarge
 		return;
 
 	rf_estimate_partial(info, rf_parallel_divisor(workers), &est);
-	if (info->scanrel != NULL)
+	if (info->upper.scanrel != NULL)
 		path = rf_create_foreign_upper_path(root, rel, target, est.rows, est.startup_cost,
 											est.total_cost, NIL, rf_path_private(info, 0));
 	else if (IS_JOIN_REL(rel))

@@ -140,15 +140,6 @@ extern void rf_add_sorted_paths(PlannerInfo *root, RelOptInfo *rel, Path *local_
  */
 extern void rf_transfer_costs(ForeignServer *server, RfTableOptions *opts);
 
-typedef struct RfEstimate
-{
-	double		rows;
-	double		retrieved_rows; /* rows that cross the wire */
-	int			width;
-	Cost		startup_cost;
-	Cost		total_cost;
-} RfEstimate;
-
 /*
  * Rows, width and costs of scanning rel, with these pushed join conditions (base relations only),
  * in this order and with the query's LIMIT (NULL: without).

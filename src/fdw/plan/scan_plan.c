@@ -53,8 +53,8 @@ rdmaGetForeignRelSize(PlannerInfo *root, RelOptInfo *baserel, Oid foreigntableid
 	if (info->opts.use_remote_estimate)
 	{
 		rf_estimate_rel(root, baserel);
-		baserel->rows = info->rows;
-		baserel->reltarget->width = info->width;
+		baserel->rows = info->est.rows;
+		baserel->reltarget->width = info->est.width;
 		return;
 	}
 
@@ -207,15 +207,17 @@ table_locking(PlannerInfo *root, Index relid, const char *table)
 	return psprintf("%s%s%s", strength, table, waiting);
 }
 
+/* GetForeignPaths: the table alone, in orders that are of use, for workers, and with parameters */
 void
 rdmaGetForeignPaths(PlannerInfo *root, RelOptInfo *baserel, Oid foreigntableid)
 {
 	RfRelInfo  *info = (RfRelInfo *) baserel->fdw_private;
+	const RfEstimate *est = &info->est;
+	Cost		total_cost = est->total_cost + rf_lock_cost(root, baserel);
 
-	add_path(baserel, (Path *) rf_create_foreignscan_path(
-														  root, baserel, NULL, baserel->rows, info->startup_cost,
-														  info->total_cost + rf_lock_cost(root, baserel), NIL,
-														  baserel->lateral_relids, NULL, NIL));
+	add_path(baserel, (Path *)
+			 rf_create_foreignscan_path(root, baserel, NULL, baserel->rows, est->startup_cost,
+										total_cost, NIL, baserel->lateral_relids, NULL, NIL));
 	rf_add_sorted_paths(root, baserel, NULL, NIL);
 	rf_add_partial_path(root, baserel, baserel->relids, NULL, NIL);
 
@@ -658,7 +660,7 @@ rdmaGetForeignPlan(PlannerInfo *root, RelOptInfo *rel, Oid foreigntableid,
 	if (!simple)
 		name_columns(root, slot);
 
-	foreach(lc, info->partial ? info->tlist : NIL)
+	foreach(lc, info->upper.partial ? info->tlist : NIL)
 		plan->states = lappend_oid(plan->states,
 								   rf_state_deserialfn(lfirst_node(TargetEntry, lc)->expr));
 
@@ -670,7 +672,7 @@ rdmaGetForeignPlan(PlannerInfo *root, RelOptInfo *rel, Oid foreigntableid,
 	plan->attrs = query->retrieved_attrs;
 	plan->param_types = query->param_types;
 	plan->fetch = info->opts.fetch;
-	plan->rows = limit || keys != NULL ? best_path->path.rows : info->retrieved_rows;
+	plan->rows = limit || keys != NULL ? best_path->path.rows : info->est.retrieved_rows;
 	plan->relation = rf_relation_names(info);
 	plan->description = simple ? pstrdup("") : rf_description(info);
 	plan->userid = rel->userid;
@@ -682,16 +684,18 @@ rdmaGetForeignPlan(PlannerInfo *root, RelOptInfo *rel, Oid foreigntableid,
 	 * The conditions evaluated remotely are needed again if a row mark makes the executor recheck
 	 * a row (EvalPlanQual).  If nothing can, sub-selects shall not look as if they were run here.
 	 */
-	info->plan_conditions = simple ? remote_exprs : (info->scan ? info->scan : info)->remote_conds;
-	info->plan_pathkeys = best_path->path.pathkeys;
-	info->plan_limit = limit;
+	info->planned.conditions = simple ? remote_exprs :
+		(info->upper.scan ? info->upper.scan : info)->remote_conds;
+	info->planned.pathkeys = best_path->path.pathkeys;
+	info->planned.limit = limit;
 	if ((simple && slot != NIL) ||
 		(root->parse->commandType == CMD_SELECT && root->rowMarks == NIL &&
 		 contain_subplans((Node *) remote_exprs)))
 		remote_exprs = NIL;
-	info->plan = make_foreignscan(tlist, local_exprs, rel->relid, query->params, list_make1(plan),
-								  slot, remote_exprs, outer_plan);
-	return info->plan;
+	info->planned.plan = make_foreignscan(tlist, local_exprs, rel->relid, query->params,
+										  list_make1(plan),
+										  slot, remote_exprs, outer_plan);
+	return info->planned.plan;
 }
 
 bool

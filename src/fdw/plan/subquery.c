@@ -69,7 +69,7 @@ output_columns(PlannerInfo *root, RfRelInfo *info, SetOperationStmt *op)
 		if (exprType((Node *) tle->expr) != list_nth_oid(op->colTypes, tle->resno - 1))
 		{
 			/* other values may be the same in the other type */
-			if (info->distinct || rf_is_set_operation(info))
+			if (info->upper.distinct || rf_is_set_operation(info))
 				return NIL;
 			tle->expr = (Expr *) coerce_to_common_type(
 													   NULL, (Node *) tle->expr, list_nth_oid(op->colTypes, tle->resno - 1),
@@ -109,7 +109,7 @@ path_select(PlannerInfo *root, Path *path, SetOperationStmt *op)
 		return NULL;
 
 	info = rf_path_info(foreign);
-	if (info->grouped && rf_groups_by_constant(root))
+	if (info->upper.grouped && rf_groups_by_constant(root))
 		return NULL;
 	columns = output_columns(root, info, op);
 	if (columns == NIL)
@@ -184,9 +184,10 @@ select_below_distinct(PlannerInfo *root, SetOperationStmt *op)
 		return NULL;
 	stage = fetch_upper_rel(root, UPPERREL_DISTINCT, NULL);
 	info = (RfRelInfo *) stage->fdw_private;
-	if (info == NULL || !rf_is_our_rel(stage) || info->fragment == NULL || info->scanrel == NULL)
+	if (info == NULL || !rf_is_our_rel(stage) || info->fragment == NULL ||
+		info->upper.scanrel == NULL)
 		return NULL;
-	rel = info->scanrel;
+	rel = info->upper.scanrel;
 	columns = output_columns(root, (RfRelInfo *) rel->fdw_private, op);
 	return columns != NIL && are_columns_of(columns, op) ?
 		rf_make_select(root, rel, columns, NIL, false) :
@@ -260,7 +261,7 @@ nodes_selects(RelOptInfo *rel, RangeTblEntry *rte)
 		stage->fdw_private == NULL || !rf_is_our_rel(stage))
 		return NIL;
 	info = (RfRelInfo *) stage->fdw_private;
-	if (info->fragment == NULL || (info->grouped && rf_groups_by_constant(root)) ||
+	if (info->fragment == NULL || (info->upper.grouped && rf_groups_by_constant(root)) ||
 		(columns = output_columns(root, info, NULL)) == NIL)
 		return NIL;
 	foreach(lc, info->fragment->choices->infos)
@@ -511,7 +512,8 @@ rf_select_paths(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte)
 		if (info->fragment != NULL)
 			info->fragment->choices = choices;
 		if (info->fragment == NULL || (rf_add_choice(choices, info) &&
-									   (best == NULL || info->total_cost < best->total_cost)))
+									   (best == NULL ||
+										info->est.total_cost < best->est.total_cost)))
 			best = info;
 	}
 	if (best == NULL)
@@ -523,12 +525,7 @@ rf_select_paths(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte)
 	if (!reads)
 		return;
 	if (best->select->left != NULL)
-	{
-		RfEstimate	est = {best->rows, best->retrieved_rows, best->width, best->startup_cost,
-		best->total_cost};
-
-		add_path(rel, rf_create_select_path(root, rel, &est, NIL));
-	}
+		add_path(rel, rf_create_select_path(root, rel, &best->est, NIL));
 	rf_add_sorted_paths(root, rel, NULL, NIL);
 }
 
@@ -647,10 +644,11 @@ rf_set_operation_paths(PlannerInfo *root, RelOptInfo *rel)
 		rf_estimate_rel(root, rel);
 		if (info->fragment != NULL && !rf_add_choice(choices, info))
 			continue;
-		if (best == NULL || info->total_cost < best->total_cost)
+		if (best == NULL || info->est.total_cost < best->est.total_cost)
 			best = info;
-		add_path(rel, (Path *) rf_create_foreign_upper_path(root, rel, target, info->rows,
-															info->startup_cost, info->total_cost,
+		add_path(rel, (Path *) rf_create_foreign_upper_path(root, rel, target, info->est.rows,
+															info->est.startup_cost,
+															info->est.total_cost,
 															NIL, rf_path_private(info, 0)));
 	}
 	if (best == NULL)

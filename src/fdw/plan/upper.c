@@ -29,13 +29,13 @@ upper_info(RelOptInfo *input_rel)
 	RfRelInfo  *info = palloc0(sizeof(RfRelInfo));
 
 	*info = *input;
-	if (info->scanrel == NULL)
+	if (info->upper.scanrel == NULL)
 	{
-		info->scanrel = input_rel;
-		info->scan = input;
+		info->upper.scanrel = input_rel;
+		info->upper.scan = input;
 		info->remote_conds = NIL;	/* they are in the scan's part of the statement */
-		info->outer = NULL;
-		info->inner = NULL;
+		info->join.outer = NULL;
+		info->join.inner = NULL;
 		info->select = NULL;
 		info->parts = NIL;
 	}
@@ -107,7 +107,8 @@ add_expression(PlannerInfo *root, RelOptInfo *rel, Node *expr)
 		Node	   *part = (Node *) lfirst(lc);
 
 		/* outside of aggregates it can only be a grouped column or part of a grouped expression */
-		if ((IsA(part, Var) || IsA(part, PlaceHolderVar)) && info->grouped && !info->partial)
+		if ((IsA(part, Var) || IsA(part, PlaceHolderVar)) && info->upper.grouped &&
+			!info->upper.partial)
 			continue;
 		/* columns can be fetched even when the data node could do nothing with them */
 		if (!(IsA(part, Var) && ((Var *) part)->varattno > 0) &&
@@ -162,7 +163,7 @@ group(PlannerInfo *root, RelOptInfo *rel, PathTarget *target, List *having)
 	if (parse->groupingSets != NIL &&
 		sets_are_ambiguous(root, list_concat_copy(target->exprs, having)))
 		return false;
-	info->grouped = true;
+	info->upper.grouped = true;
 	foreach(lc, target->exprs)
 	{
 		Expr	   *expr = (Expr *) lfirst(lc);
@@ -194,7 +195,7 @@ group(PlannerInfo *root, RelOptInfo *rel, PathTarget *target, List *having)
 		Expr	   *expr = (Expr *) lfirst(lc);
 
 		if (rf_is_shippable_expr(root, rel, expr))
-			info->having = lappend(info->having, expr);
+			info->upper.having = lappend(info->upper.having, expr);
 		else if (add_expression(root, rel, (Node *) expr))
 			info->local_conds = lappend(info->local_conds, expr);
 		else
@@ -205,7 +206,7 @@ group(PlannerInfo *root, RelOptInfo *rel, PathTarget *target, List *having)
 	 * All rows are one group only because of an aggregate, and the planner leaves out unwanted
 	 * aggregates: without any left the statement would give every row.
 	 */
-	return parse->groupClause != NIL || parse->groupingSets != NIL || info->having != NIL ||
+	return parse->groupClause != NIL || parse->groupingSets != NIL || info->upper.having != NIL ||
 		contain_agg_clause((Node *) info->tlist);
 }
 
@@ -243,7 +244,7 @@ window(PlannerInfo *root, RelOptInfo *rel, PathTarget *target)
 
 	if (has_run_condition(root->parse, target->exprs))
 		return false;
-	info->windowed = true;
+	info->upper.windowed = true;
 	foreach(lc, target->exprs)
 	{
 		if (!add_expression(root, rel, (Node *) lfirst(lc)))
@@ -262,7 +263,7 @@ make_distinct(PlannerInfo *root, RelOptInfo *rel, PathTarget *target)
 
 	if (root->parse->hasDistinctOn)
 		return false;
-	info->distinct = true;
+	info->upper.distinct = true;
 	foreach(lc, target->exprs)
 	{
 		Expr	   *expr = (Expr *) lfirst(lc);
@@ -297,7 +298,7 @@ project(PlannerInfo *root, RelOptInfo *rel, PathTarget *target)
 	RfRelInfo  *info = (RfRelInfo *) rel->fdw_private;
 	ListCell   *lc;
 
-	info->projected = true;
+	info->upper.projected = true;
 	foreach(lc, target->exprs)
 	{
 		if (!add_expression(root, rel, (Node *) lfirst(lc)))
@@ -334,8 +335,8 @@ rf_build_upper(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input_rel
 
 	if (input->local_conds != NIL ||
 		((stage == UPPERREL_GROUP_AGG || stage == UPPERREL_PARTIAL_GROUP_AGG) &&
-		 input->scanrel != NULL) ||
-		(input->grouped && rf_groups_by_constant(root)))
+		 input->upper.scanrel != NULL) ||
+		(input->upper.grouped && rf_groups_by_constant(root)))
 		return NULL;
 
 	info = upper_info(input_rel);
@@ -353,7 +354,7 @@ rf_build_upper(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input_rel
 		case UPPERREL_PARTIAL_GROUP_AGG:
 			target = output_rel->reltarget;
 			what = "Partial Aggregate";
-			info->partial = true;
+			info->upper.partial = true;
 			ok = group(root, output_rel, target, NIL);
 			break;
 		case UPPERREL_WINDOW:
@@ -392,7 +393,7 @@ rf_set_ordered(RelOptInfo *ordered_rel, RelOptInfo *input_rel)
 {
 	RfRelInfo  *info = palloc0(sizeof(RfRelInfo));
 
-	info->ordered = input_rel;
+	info->upper.ordered = input_rel;
 	info->fragment = ((RfRelInfo *) input_rel->fdw_private)->fragment;
 	ordered_rel->fdw_private = info;
 }

@@ -28,10 +28,11 @@ add_relation_path(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input_
 	if (info == NULL)
 		return;
 	rf_add_path(root, output_rel, (Path *)
-				rf_create_foreign_upper_path(root, output_rel, target, info->rows,
-											 info->startup_cost, info->total_cost, NIL, NIL));
+				rf_create_foreign_upper_path(root, output_rel, target, info->est.rows,
+											 info->est.startup_cost, info->est.total_cost, NIL,
+											 NIL));
 	if (stage != UPPERREL_PARTIAL_GROUP_AGG)
-		rf_add_partial_path(root, output_rel, info->scanrel->relids, target, NIL);
+		rf_add_partial_path(root, output_rel, info->upper.scanrel->relids, target, NIL);
 }
 
 /* ORDER BY.  A sorted base or join relation already has such a path. */
@@ -47,7 +48,7 @@ add_ordered_path(PlannerInfo *root, RelOptInfo *input_rel, RelOptInfo *ordered_r
 		return;
 
 	rf_set_ordered(ordered_rel, input_rel);
-	if (input->scanrel == NULL && !rf_is_set_operation(input) &&
+	if (input->upper.scanrel == NULL && !rf_is_set_operation(input) &&
 		pathkeys_contained_in(root->sort_pathkeys, root->query_pathkeys))
 		return;
 
@@ -70,9 +71,9 @@ add_limit_path(PlannerInfo *root, RelOptInfo *input_rel, RelOptInfo *final_rel,
 	PathTarget *target;
 	RfEstimate	est;
 
-	if (info->ordered != NULL)
+	if (info->upper.ordered != NULL)
 	{
-		rel = info->ordered;
+		rel = info->upper.ordered;
 		pathkeys = root->sort_pathkeys;
 	}
 	/* of a partitioned table core has kept only Append paths of its partitions */
@@ -81,7 +82,8 @@ add_limit_path(PlannerInfo *root, RelOptInfo *input_rel, RelOptInfo *final_rel,
 		rf_add_path(root, final_rel,
 					(Path *) rf_create_foreign_upper_path(
 														  root, rf_scanned_rel(rel), root->upper_targets[UPPERREL_FINAL],
-														  info->rows, info->startup_cost, info->total_cost, NIL,
+														  info->est.rows, info->est.startup_cost,
+														  info->est.total_cost, NIL,
 														  rf_path_private(info, 0)));
 	if (!rf_limit_is_shippable(root, rel, extra))
 		return;
@@ -108,13 +110,13 @@ add_projected_path(PlannerInfo *root, RelOptInfo *input_rel, RelOptInfo *final_r
 	PathTarget *target;
 	RfEstimate	est;
 
-	if (info->ordered != NULL)
+	if (info->upper.ordered != NULL)
 	{
-		rel = info->ordered;
+		rel = info->upper.ordered;
 		info = (RfRelInfo *) rel->fdw_private;
 		pathkeys = root->sort_pathkeys;
 	}
-	if (root->rowMarks != NIL || info->scanrel != NULL ||
+	if (root->rowMarks != NIL || info->upper.scanrel != NULL ||
 		info->select != NULL || !(IS_SIMPLE_REL(rel) || IS_JOIN_REL(rel)) ||
 		!contain_subplans((Node *) root->upper_targets[UPPERREL_FINAL]->exprs) ||
 		(extra->limit_needed && !rf_limit_is_shippable(root, rel, extra)))

@@ -255,7 +255,7 @@ add_region(RfDomain *domain, void *addr, size_t length, int fd, bool source, RfE
 	domain->regions[domain->count++] = region;
 	if (region->fd >= 0)
 	{
-		for (RfQp *qp = domain->announce; qp != NULL; qp = qp->announce_next)
+		for (RfQp *qp = domain->announce; qp != NULL; qp = qp->shm.announce_next)
 			rf_soft_shm_announce(qp, RF_SOFT_NOTE_REGION, region);
 	}
 	pthread_rwlock_unlock(&domain->lock);
@@ -294,7 +294,7 @@ soft_region_deregister(RfDomain *domain, RfRegion *pub)
 	}
 	if (region->fd >= 0)
 	{
-		for (RfQp *qp = domain->announce; qp != NULL; qp = qp->announce_next)
+		for (RfQp *qp = domain->announce; qp != NULL; qp = qp->shm.announce_next)
 			rf_soft_shm_announce(qp, RF_SOFT_NOTE_GONE, region);
 	}
 	pthread_rwlock_unlock(&domain->lock);
@@ -411,7 +411,7 @@ soft_cq_arm(RfCq *cq)
 		if (qp->failed)
 			continue;
 		if (qp->kind == RF_SOFT_SHM)
-			atomic_store(&qp->in->armed, 1);
+			atomic_store(&qp->shm.in->armed, 1);
 		else
 			rf_soft_watch(qp, rf_soft_stream_unsent(qp) ? EPOLLIN | EPOLLOUT : EPOLLIN);
 	}

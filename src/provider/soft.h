@@ -202,27 +202,9 @@ typedef enum RfSoftKind
 	RF_SOFT_STREAM
 } RfSoftKind;
 
-struct RfQp
+/* Over shared memory (soft_shm.c) */
+typedef struct RfSoftShm
 {
-	RfQp	   *next;			/* in RfCq.qps; when destroyed, in RfDomain.leaving */
-	RfDomain   *domain;
-	RfCq	   *cq;
-	RfQpConfig	config;
-	RfSoftKind	kind;
-	bool		failed;
-	int			sock;
-	RfTls	   *tls;			/* byte stream that sends and receives; NULL = the socket itself */
-	bool		unread;			/* it has read more than was taken from it yet; counted in
-								 * RfCq.unread */
-	uint32_t	poll_events;	/* epoll's; shm: under RfDomain.lock, stream: RfCq.lock */
-
-	/* posted and not completed: numbers [first, last), each at wrs[number & (wrs_size - 1)] */
-	RfSoftWr   *wrs;
-	uint64_t	wrs_size;
-	uint64_t	first;
-	uint64_t	last;
-
-	/* shared memory */
 	RfQp	   *announce_next;	/* in RfDomain.announce */
 	RfSoftPeer *peer;
 	RfSoftInbox *in;			/* ours, the peer fills it */
@@ -238,12 +220,13 @@ struct RfQp
 	int			note_fds[1];
 	int			note_fd_count;
 	RfSoftBacklog *backlog;		/* under RfDomain.lock */
-	int			mapping_hint;
-	int			region_hint;
+} RfSoftShm;
 
-	/* byte stream, sending */
+/* Over a byte stream, sending (soft_stream.c) */
+typedef struct RfSoftSending
+{
 	uint64_t	sent;			/* number of the first work request not sent completely */
-	uint64_t	sent_offset;	/* bytes of it that are sent, frame included */
+	uint64_t	offset;			/* bytes of it that are sent, frame included */
 	RfSoftFrame control;		/* ACK or NAK on its way */
 	size_t		control_left;	/* bytes of it still to send */
 	bool		ack_due;
@@ -252,16 +235,47 @@ struct RfQp
 	RfSoftFrame answers[RF_SOFT_MAX_SWAPS]; /* SWAPPED that wait for their turn, a ring */
 	uint32_t	answers_head;
 	uint32_t	answers_count;
+} RfSoftSending;
 
-	/* byte stream, receiving */
+/* Over a byte stream, receiving (soft_stream.c) */
+typedef struct RfSoftReceiving
+{
 	uint64_t	executed;		/* the peer's work requests */
-	RfSoftFrame rx;
-	bool		rx_in_payload;
-	uint64_t	rx_done;		/* payload bytes of rx that have landed */
-	uint64_t	rx_swap[2];		/* payload of SWAP */
+	RfSoftFrame frame;
+	bool		in_payload;
+	uint64_t	done;			/* payload bytes of it that have landed */
+	uint64_t	swap[2];		/* payload of SWAP */
 	char	   *stage;
 	size_t		stage_head;
 	size_t		stage_count;
+} RfSoftReceiving;
+
+/* Under RfCq.lock, unless a field says otherwise */
+struct RfQp
+{
+	RfQp	   *next;			/* in RfCq.qps; when destroyed, in RfDomain.leaving */
+	RfDomain   *domain;
+	RfCq	   *cq;
+	RfQpConfig	config;
+	RfSoftKind	kind;
+	bool		failed;
+	int			sock;
+	RfTls	   *tls;			/* byte stream that sends and receives; NULL = the socket itself */
+	bool		unread;			/* it has read more than was taken from it yet; counted in
+								 * RfCq.unread */
+	uint32_t	poll_events;	/* epoll's; shm: under RfDomain.lock, stream: RfCq.lock */
+	int			mapping_hint;
+	int			region_hint;
+
+	/* posted and not completed: numbers [first, last), each at wrs[number & (wrs_size - 1)] */
+	RfSoftWr   *wrs;
+	uint64_t	wrs_size;
+	uint64_t	first;
+	uint64_t	last;
+
+	RfSoftShm	shm;
+	RfSoftSending tx;
+	RfSoftReceiving rx;
 };
 
 typedef struct RfSoftEntry

@@ -105,7 +105,7 @@ send_region_note(RfQp *qp, uint16_t type, const RfSoftRegion *region)
 								  type == RF_SOFT_NOTE_REGION ? 1 : 0);
 
 	if (error == 0)
-		atomic_fetch_add(&qp->in->announced, 1);
+		atomic_fetch_add(&qp->shm.in->announced, 1);
 	return error;
 }
 
@@ -136,10 +136,10 @@ wake(RfQp *qp)
 void
 rf_soft_shm_announce(RfQp *qp, uint16_t type, const RfSoftRegion *region)
 {
-	RfSoftBacklog **link = &qp->backlog;
+	RfSoftBacklog **link = &qp->shm.backlog;
 	RfSoftBacklog *kept;
 
-	if (qp->backlog == NULL && !socket_is_full(send_region_note(qp, type, region)))
+	if (qp->shm.backlog == NULL && !socket_is_full(send_region_note(qp, type, region)))
 		return;
 	kept = malloc(sizeof(RfSoftBacklog));
 	if (kept == NULL)
@@ -154,7 +154,7 @@ rf_soft_shm_announce(RfQp *qp, uint16_t type, const RfSoftRegion *region)
 	while (*link != NULL)
 		link = &(*link)->next;
 	*link = kept;
-	atomic_store(&qp->in->behind, 1);
+	atomic_store(&qp->shm.in->behind, 1);
 	rf_soft_watch(qp, EPOLLIN | EPOLLOUT);
 }
 
@@ -168,9 +168,9 @@ send_backlog(RfQp *qp)
 	RfDomain   *domain = qp->domain;
 
 	pthread_rwlock_wrlock(&domain->lock);
-	while (qp->backlog != NULL)
+	while (qp->shm.backlog != NULL)
 	{
-		RfSoftBacklog *kept = qp->backlog;
+		RfSoftBacklog *kept = qp->shm.backlog;
 		RfSoftRegion gone = {.pub = {.rkey = kept->rkey}, .fd = -1};
 		int			hint = 0;
 		RfSoftRegion *region = kept->type == RF_SOFT_NOTE_GONE ?
@@ -183,12 +183,12 @@ send_backlog(RfQp *qp)
 		 */
 		if (region != NULL && socket_is_full(send_region_note(qp, kept->type, region)))
 			break;
-		qp->backlog = kept->next;
+		qp->shm.backlog = kept->next;
 		free(kept);
 	}
-	if (qp->backlog == NULL)
+	if (qp->shm.backlog == NULL)
 	{
-		atomic_store(&qp->in->behind, 0);
+		atomic_store(&qp->shm.in->behind, 0);
 		rf_soft_watch(qp, EPOLLIN);
 	}
 	pthread_rwlock_unlock(&domain->lock);
@@ -215,15 +215,15 @@ map_passed(int fd, uint64_t length)
 static bool
 take_hello(RfQp *qp, const RfSoftNote *note)
 {
-	if (qp->out != NULL || qp->note_fd_count != 1)
+	if (qp->shm.out != NULL || qp->shm.note_fd_count != 1)
 		return false;
 	if (note->ring_size == 0 || note->ring_size > RF_SOFT_MAX_RING ||
 		(note->ring_size & (note->ring_size - 1)) != 0)
 		return false;
-	qp->out = map_passed(qp->note_fds[0], inbox_bytes(note->ring_size));
-	if (qp->out == NULL)
+	qp->shm.out = map_passed(qp->shm.note_fds[0], inbox_bytes(note->ring_size));
+	if (qp->shm.out == NULL)
 		return false;
-	qp->out_size = note->ring_size;
+	qp->shm.out_size = note->ring_size;
 	return true;
 }
 
@@ -247,11 +247,11 @@ find_mapping(RfSoftPeer *peer, uint32_t rkey, int *hint)
 static bool
 take_region(RfQp *qp, const RfSoftNote *note)
 {
-	RfSoftPeer *peer = qp->peer;
+	RfSoftPeer *peer = qp->shm.peer;
 	RfSoftMapping *known = find_mapping(peer, note->rkey, &qp->mapping_hint);
 	void	   *memory;
 
-	if (qp->note_fd_count != 1 || note->rkey == 0 || note->addr + note->length < note->addr)
+	if (qp->shm.note_fd_count != 1 || note->rkey == 0 || note->addr + note->length < note->addr)
 		return false;
 	if (known != NULL)
 		return known->addr == note->addr && known->length == note->length;
@@ -267,7 +267,7 @@ take_region(RfQp *qp, const RfSoftNote *note)
 		peer->mappings = mappings;
 		peer->size = size;
 	}
-	memory = map_passed(qp->note_fds[0], note->length);
+	memory = map_passed(qp->shm.note_fds[0], note->length);
 	if (memory == NULL)
 		return false;
 	peer->mappings[peer->count++] = (RfSoftMapping)
@@ -280,12 +280,12 @@ take_region(RfQp *qp, const RfSoftNote *note)
 static bool
 take_gone(RfQp *qp, const RfSoftNote *note)
 {
-	RfSoftMapping *known = find_mapping(qp->peer, note->rkey, &qp->mapping_hint);
+	RfSoftMapping *known = find_mapping(qp->shm.peer, note->rkey, &qp->mapping_hint);
 
 	if (known != NULL)
 	{
 		munmap(known->memory, known->length);
-		*known = qp->peer->mappings[--qp->peer->count];
+		*known = qp->shm.peer->mappings[--qp->shm.peer->count];
 	}
 	return true;
 }
@@ -293,14 +293,14 @@ take_gone(RfQp *qp, const RfSoftNote *note)
 static bool
 take_note(RfQp *qp)
 {
-	const RfSoftNote *note = &qp->note;
+	const RfSoftNote *note = &qp->shm.note;
 	bool		good = false;
 
 	if (note->magic != RF_SOFT_MAGIC)
 		return false;
 	if (note->type == RF_SOFT_NOTE_HELLO)
 		return take_hello(qp, note);
-	if (qp->out == NULL)
+	if (qp->shm.out == NULL)
 		return false;
 	if (note->type == RF_SOFT_NOTE_WAKE)
 	{
@@ -315,15 +315,15 @@ take_note(RfQp *qp)
 	else if (note->type == RF_SOFT_NOTE_GONE)
 		good = take_gone(qp, note);
 	pthread_rwlock_unlock(&qp->domain->lock);
-	qp->notes_read++;
+	qp->shm.notes_read++;
 	return good;
 }
 
 static void
 close_note_fds(RfQp *qp)
 {
-	while (qp->note_fd_count > 0)
-		close(qp->note_fds[--qp->note_fd_count]);
+	while (qp->shm.note_fd_count > 0)
+		close(qp->shm.note_fds[--qp->shm.note_fd_count]);
 }
 
 /*
@@ -347,8 +347,8 @@ keep_fds(RfQp *qp, struct msghdr *message)
 			int			fd;
 
 			memcpy(&fd, CMSG_DATA(header) + i * sizeof(int), sizeof(int));
-			if (good && qp->note_fd_count < 1)
-				qp->note_fds[qp->note_fd_count++] = fd;
+			if (good && qp->shm.note_fd_count < 1)
+				qp->shm.note_fds[qp->shm.note_fd_count++] = fd;
 			else
 			{
 				close(fd);
@@ -376,7 +376,8 @@ read_notes(RfQp *qp)
 			char		bytes[CMSG_SPACE(4 * sizeof(int))];
 			struct cmsghdr align;
 		}			control;
-		struct iovec iov = {(char *) &qp->note + qp->note_have, sizeof(qp->note) - qp->note_have};
+		struct iovec iov = {(char *) &qp->shm.note + qp->shm.note_have,
+		sizeof(qp->shm.note) - qp->shm.note_have};
 		struct msghdr message = {
 			.msg_iov = &iov,
 			.msg_iovlen = 1,
@@ -396,16 +397,16 @@ read_notes(RfQp *qp)
 		if (got <= 0)
 			break;
 		good = keep_fds(qp, &message);
-		qp->note_have += got;
-		if (good && qp->note_have < sizeof(qp->note))
+		qp->shm.note_have += got;
+		if (good && qp->shm.note_have < sizeof(qp->shm.note))
 			continue;
 		good = good && take_note(qp);
-		qp->note_have = 0;
+		qp->shm.note_have = 0;
 		close_note_fds(qp);
 		if (!good)
 			break;
 		/* mostly alone; if not, the socket stays readable, and announced notes are waited for */
-		if (qp->note.type == RF_SOFT_NOTE_WAKE && !notes_wait(qp))
+		if (qp->shm.note.type == RF_SOFT_NOTE_WAKE && !notes_wait(qp))
 			return true;
 	}
 	/* data written before the end counts */
@@ -418,7 +419,7 @@ read_notes(RfQp *qp)
 void
 rf_soft_shm_socket(RfQp *qp)
 {
-	if (read_notes(qp) && atomic_load(&qp->in->behind))
+	if (read_notes(qp) && atomic_load(&qp->shm.in->behind))
 		send_backlog(qp);
 }
 
@@ -428,7 +429,7 @@ rf_soft_shm_socket(RfQp *qp)
 static bool
 notes_wait(RfQp *qp)
 {
-	return (int64_t) (atomic_load(&qp->out->announced) - qp->notes_read) > 0;
+	return (int64_t) (atomic_load(&qp->shm.out->announced) - qp->shm.notes_read) > 0;
 }
 
 /*
@@ -450,7 +451,7 @@ copy_payload(char *to, const RfWr *wr)
 static bool
 ring_has_room(RfQp *qp)
 {
-	return qp->out_head - atomic_load(&qp->out->tail) < qp->out_size;
+	return qp->shm.out_head - atomic_load(&qp->shm.out->tail) < qp->shm.out_size;
 }
 
 /* Check and copy under the domain's lock. */
@@ -465,8 +466,8 @@ write_payload(RfQp *qp, const RfWr *wr, uint32_t *length, RfWcStatus *status)
 		return OUTCOME_REFUSED;
 	if (*length == 0)
 		return OUTCOME_DONE;
-	mapping = find_mapping(qp->peer, wr->rkey, &qp->mapping_hint);
-	if (mapping == NULL && (atomic_load(&qp->out->behind) || notes_wait(qp)))
+	mapping = find_mapping(qp->shm.peer, wr->rkey, &qp->mapping_hint);
+	if (mapping == NULL && (atomic_load(&qp->shm.out->behind) || notes_wait(qp)))
 		return OUTCOME_WAIT;
 	*status = RF_WC_REMOTE_ACCESS;
 	if (mapping == NULL ||
@@ -498,22 +499,22 @@ execute(RfQp *qp, const RfWr *wr, RfWcStatus *status)
 	Outcome		outcome;
 	uint32_t	length;
 
-	if (qp->out == NULL || notes_wait(qp))
+	if (qp->shm.out == NULL || notes_wait(qp))
 	{
 		if (!read_notes(qp))
 			return OUTCOME_DEAD;
-		if (qp->out == NULL)
+		if (qp->shm.out == NULL)
 			return OUTCOME_WAIT;
 	}
 	if (wr->opcode == RF_WR_WRITE_IMM && !ring_has_room(qp))
 	{
-		if (qp->out_head - atomic_load(&qp->out->tail) > qp->out_size)
+		if (qp->shm.out_head - atomic_load(&qp->shm.out->tail) > qp->shm.out_size)
 		{
 			rf_soft_fail(qp, RF_WC_TRANSPORT, true);
 			return OUTCOME_DEAD;
 		}
 		/* announce that we wait, then check once more: the receiver does it in reverse order */
-		atomic_store(&qp->out->waiting, 1);
+		atomic_store(&qp->shm.out->waiting, 1);
 		if (!ring_has_room(qp))
 			return OUTCOME_WAIT;
 	}
@@ -525,13 +526,13 @@ execute(RfQp *qp, const RfWr *wr, RfWcStatus *status)
 		qp->cq->stats.bytes += length;
 		if (wr->opcode == RF_WR_WRITE_IMM)
 		{
-			qp->out->slots[qp->out_head & (qp->out_size - 1)] = (RfSoftSlot)
+			qp->shm.out->slots[qp->shm.out_head & (qp->shm.out_size - 1)] = (RfSoftSlot)
 			{
 				wr->imm, length
 			};
 			/* sequentially consistent, because the armed flag is read next */
-			atomic_store(&qp->out->head, ++qp->out_head);
-			qp->kick_due = true;
+			atomic_store(&qp->shm.out->head, ++qp->shm.out_head);
+			qp->shm.kick_due = true;
 		}
 	}
 	return outcome;
@@ -569,13 +570,13 @@ rf_soft_shm_post(RfQp *qp, const RfWr *wr)
 void
 rf_soft_shm_kick(RfQp *qp)
 {
-	if (!qp->kick_due)
+	if (!qp->shm.kick_due)
 		return;
-	qp->kick_due = false;
-	if (atomic_load(&qp->out->armed) && atomic_exchange(&qp->out->armed, 0) && !wake(qp))
+	qp->shm.kick_due = false;
+	if (atomic_load(&qp->shm.out->armed) && atomic_exchange(&qp->shm.out->armed, 0) && !wake(qp))
 	{
-		atomic_store(&qp->out->armed, 1);
-		qp->kick_due = true;
+		atomic_store(&qp->shm.out->armed, 1);
+		qp->shm.kick_due = true;
 	}
 }
 
@@ -583,26 +584,27 @@ static void
 drain_inbox(RfQp *qp, bool all)
 {
 	RfCq	   *cq = qp->cq;
-	uint64_t	head = atomic_load(&qp->in->head);
-	uint64_t	before = qp->in_tail;
+	uint64_t	head = atomic_load(&qp->shm.in->head);
+	uint64_t	before = qp->shm.in_tail;
 
-	if (head - qp->in_tail > qp->in_size)
+	if (head - qp->shm.in_tail > qp->shm.in_size)
 	{
 		if (!all)
 			rf_soft_fail(qp, RF_WC_TRANSPORT, true);
 		return;
 	}
-	while (qp->in_tail != head && (all || cq->count < cq->depth))
+	while (qp->shm.in_tail != head && (all || cq->count < cq->depth))
 	{
-		RfSoftSlot	slot = qp->in->slots[qp->in_tail++ & (qp->in_size - 1)];
+		RfSoftSlot	slot = qp->shm.in->slots[qp->shm.in_tail++ & (qp->shm.in_size - 1)];
 
 		rf_soft_received(qp, slot.imm, slot.length);
 	}
-	if (qp->in_tail != before)
+	if (qp->shm.in_tail != before)
 	{
-		atomic_store(&qp->in->tail, qp->in_tail);
-		if (atomic_load(&qp->in->waiting) && atomic_exchange(&qp->in->waiting, 0) && !wake(qp))
-			atomic_store(&qp->in->waiting, 1);
+		atomic_store(&qp->shm.in->tail, qp->shm.in_tail);
+		if (atomic_load(&qp->shm.in->waiting) && atomic_exchange(&qp->shm.in->waiting, 0) &&
+			!wake(qp))
+			atomic_store(&qp->shm.in->waiting, 1);
 	}
 }
 
@@ -615,7 +617,7 @@ rf_soft_shm_progress(RfQp *qp)
 	/*
 	 * the side that cleared the flag has sent WAKE, or is about to, or the socket shows its death
 	 */
-	if (qp->cq->armed && !atomic_load(&qp->in->armed))
+	if (qp->cq->armed && !atomic_load(&qp->shm.in->armed))
 		qp->cq->armed = false;
 	while (!qp->failed && qp->first < qp->last)
 	{
@@ -649,12 +651,13 @@ create_inbox(RfQp *qp, RfError *error)
 	int			fd = memfd_create("rdma_fdw immediates", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	void	   *memory = MAP_FAILED;
 
-	qp->in_size = 16;
-	while (qp->in_size < qp->config.max_recv && qp->in_size < RF_SOFT_MAX_RING)
-		qp->in_size *= 2;
-	if (fd >= 0 && ftruncate(fd, inbox_bytes(qp->in_size)) == 0 &&
+	qp->shm.in_size = 16;
+	while (qp->shm.in_size < qp->config.max_recv && qp->shm.in_size < RF_SOFT_MAX_RING)
+		qp->shm.in_size *= 2;
+	if (fd >= 0 && ftruncate(fd, inbox_bytes(qp->shm.in_size)) == 0 &&
 		fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0)
-		memory = mmap(NULL, inbox_bytes(qp->in_size), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+		memory = mmap(NULL, inbox_bytes(qp->shm.in_size), PROT_READ | PROT_WRITE, MAP_SHARED, fd,
+					  0);
 	if (memory == MAP_FAILED)
 	{
 		rf_error(error, RF_ERROR_RESOURCES, strerror(errno), NULL,
@@ -663,9 +666,9 @@ create_inbox(RfQp *qp, RfError *error)
 			close(fd);
 		return -1;
 	}
-	qp->in = memory;
+	qp->shm.in = memory;
 	/* one needless wake-up is better than a lost one: the queue may be armed already */
-	atomic_store(&qp->in->armed, 1);
+	atomic_store(&qp->shm.in->armed, 1);
 	return fd;
 }
 
@@ -726,16 +729,16 @@ rf_soft_shm_connect(RfQp *qp, uint64_t peer_domain, RfError *error)
 
 	if (inbox < 0)
 		return false;
-	hello.ring_size = (uint32_t) qp->in_size;
+	hello.ring_size = (uint32_t) qp->shm.in_size;
 
 	pthread_rwlock_wrlock(&domain->lock);
-	qp->peer = join_peer(domain, peer_domain);
-	failure = qp->peer == NULL ? ENOMEM : send_note(qp->sock, &hello, &inbox, 1);
+	qp->shm.peer = join_peer(domain, peer_domain);
+	failure = qp->shm.peer == NULL ? ENOMEM : send_note(qp->sock, &hello, &inbox, 1);
 	if (failure == 0 && !rf_soft_watch(qp, EPOLLIN))
 		failure = errno;
 	if (failure == 0)
 	{
-		qp->announce_next = domain->announce;
+		qp->shm.announce_next = domain->announce;
 		domain->announce = qp;
 		for (int i = 0; i < domain->count; i++)
 		{
@@ -757,30 +760,30 @@ rf_soft_shm_destroy(RfQp *qp)
 	RfDomain   *domain = qp->domain;
 
 	pthread_rwlock_wrlock(&domain->lock);
-	for (RfQp **link = &domain->announce; *link != NULL; link = &(*link)->announce_next)
+	for (RfQp **link = &domain->announce; *link != NULL; link = &(*link)->shm.announce_next)
 	{
 		if (*link == qp)
 		{
-			*link = qp->announce_next;
+			*link = qp->shm.announce_next;
 			break;
 		}
 	}
-	while (qp->backlog != NULL)
+	while (qp->shm.backlog != NULL)
 	{
-		RfSoftBacklog *kept = qp->backlog;
+		RfSoftBacklog *kept = qp->shm.backlog;
 
-		qp->backlog = kept->next;
+		qp->shm.backlog = kept->next;
 		free(kept);
 	}
-	if (qp->peer != NULL)
-		leave_peer(domain, qp->peer);
+	if (qp->shm.peer != NULL)
+		leave_peer(domain, qp->shm.peer);
 	pthread_rwlock_unlock(&domain->lock);
 
 	close_note_fds(qp);
-	if (qp->out != NULL)
-		munmap(qp->out, inbox_bytes(qp->out_size));
-	if (qp->in != NULL)
-		munmap(qp->in, inbox_bytes(qp->in_size));
+	if (qp->shm.out != NULL)
+		munmap(qp->shm.out, inbox_bytes(qp->shm.out_size));
+	if (qp->shm.in != NULL)
+		munmap(qp->shm.in, inbox_bytes(qp->shm.in_size));
 
 	epoll_ctl(qp->cq->epoll, EPOLL_CTL_DEL, qp->sock, NULL);
 	shutdown(qp->sock, SHUT_WR);

@@ -31,9 +31,9 @@ rf_soft_stream_connect(RfQp *qp, int family, const RfTlsKey *key, RfError *error
 	int			one = 1;
 	const RfDevice *sizes = &qp->domain->device;
 
-	qp->first = qp->last = qp->sent = 1;
-	qp->stage = malloc(RF_SOFT_STAGE);
-	if (qp->stage == NULL)
+	qp->first = qp->last = qp->tx.sent = 1;
+	qp->rx.stage = malloc(RF_SOFT_STAGE);
+	if (qp->rx.stage == NULL)
 		return rf_error(error, RF_ERROR_RESOURCES, NULL, NULL, "out of memory");
 	if (family == AF_INET || family == AF_INET6)
 	{
@@ -63,7 +63,7 @@ void
 rf_soft_stream_destroy(RfQp *qp)
 {
 	rf_tls_free(qp->tls);
-	free(qp->stage);
+	free(qp->rx.stage);
 }
 
 void
@@ -91,7 +91,7 @@ held_back(RfQp *qp, uint64_t number)
 {
 	if (number > qp->first && kept_wr(qp, number - 1)->bad != RF_WC_SUCCESS)
 		return true;
-	return kept_wr(qp, number)->swaps > qp->swaps_answered + RF_SOFT_MAX_SWAPS;
+	return kept_wr(qp, number)->swaps > qp->tx.swaps_answered + RF_SOFT_MAX_SWAPS;
 }
 
 void
@@ -119,12 +119,12 @@ rf_soft_stream_post(RfQp *qp, const RfWr *wr)
 	};
 	if (wr->opcode == RF_WR_COMPARE_SWAP && kept->bad == RF_WC_SUCCESS)
 	{
-		qp->swaps_posted++;
+		qp->tx.swaps_posted++;
 		kept->length = 2 * sizeof(uint64_t);
 		kept->frame.opcode = RF_SOFT_SWAP;
 		kept->frame.length = kept->length;
 	}
-	kept->swaps = qp->swaps_posted;
+	kept->swaps = qp->tx.swaps_posted;
 
 	/*
 	 * a request that failed here is still sent: its answer shows that everything before it is done
@@ -149,9 +149,9 @@ rf_soft_stream_unsent(RfQp *qp)
 		if (!rf_tls_ready(qp->tls))
 			return false;		/* until the peer answers nothing can leave */
 	}
-	if (qp->control_left > 0 || qp->answers_count > 0 || qp->ack_due)
+	if (qp->tx.control_left > 0 || qp->tx.answers_count > 0 || qp->tx.ack_due)
 		return true;
-	return qp->sent < qp->last && (qp->sent_offset > 0 || !held_back(qp, qp->sent));
+	return qp->tx.sent < qp->last && (qp->tx.offset > 0 || !held_back(qp, qp->tx.sent));
 }
 
 typedef struct Gather
@@ -198,9 +198,9 @@ add_wr(Gather *gather, const RfSoftWr *kept, size_t skip)
 static void
 add_control(Gather *gather, RfQp *qp)
 {
-	size_t		skip = sizeof(qp->control) - qp->control_left;
+	size_t		skip = sizeof(qp->tx.control) - qp->tx.control_left;
 
-	add_piece(gather, &qp->control, sizeof(qp->control), &skip);
+	add_piece(gather, &qp->tx.control, sizeof(qp->tx.control), &skip);
 }
 
 /* Accounts for the bytes that the socket took, in the order of gather_output. */
@@ -212,27 +212,27 @@ output_left(RfQp *qp, size_t bytes)
 		RfSoftWr   *kept;
 		size_t		rest;
 
-		if (qp->control_left > 0 && qp->sent_offset == 0)
+		if (qp->tx.control_left > 0 && qp->tx.offset == 0)
 		{
-			size_t		part = bytes < qp->control_left ? bytes : qp->control_left;
+			size_t		part = bytes < qp->tx.control_left ? bytes : qp->tx.control_left;
 
-			qp->control_left -= part;
+			qp->tx.control_left -= part;
 			bytes -= part;
-			if (qp->control_left > 0)
+			if (qp->tx.control_left > 0)
 				return;
 		}
 		if (bytes == 0)
 			return;
-		kept = kept_wr(qp, qp->sent);
-		rest = sizeof(kept->frame) + kept->length - qp->sent_offset;
+		kept = kept_wr(qp, qp->tx.sent);
+		rest = sizeof(kept->frame) + kept->length - qp->tx.offset;
 		if (bytes < rest)
 		{
-			qp->sent_offset += bytes;
+			qp->tx.offset += bytes;
 			return;
 		}
 		bytes -= rest;
-		qp->sent++;
-		qp->sent_offset = 0;
+		qp->tx.sent++;
+		qp->tx.offset = 0;
 	}
 }
 
@@ -244,29 +244,29 @@ output_left(RfQp *qp, size_t bytes)
 static void
 gather_output(RfQp *qp, Gather *gather)
 {
-	uint64_t	number = qp->sent;
+	uint64_t	number = qp->tx.sent;
 
-	if (qp->sent_offset > 0)
-		add_wr(gather, kept_wr(qp, number++), qp->sent_offset);
+	if (qp->tx.offset > 0)
+		add_wr(gather, kept_wr(qp, number++), qp->tx.offset);
 	/* answers before an acknowledgement of later requests */
-	if (qp->control_left == 0 && qp->answers_count > 0)
+	if (qp->tx.control_left == 0 && qp->tx.answers_count > 0)
 	{
-		qp->control = qp->answers[qp->answers_head++ % RF_SOFT_MAX_SWAPS];
-		qp->answers_count--;
-		qp->control_left = sizeof(qp->control);
+		qp->tx.control = qp->tx.answers[qp->tx.answers_head++ % RF_SOFT_MAX_SWAPS];
+		qp->tx.answers_count--;
+		qp->tx.control_left = sizeof(qp->tx.control);
 	}
-	else if (qp->control_left == 0 && qp->ack_due)
+	else if (qp->tx.control_left == 0 && qp->tx.ack_due)
 	{
-		qp->ack_due = false;
-		qp->control = (RfSoftFrame)
+		qp->tx.ack_due = false;
+		qp->tx.control = (RfSoftFrame)
 		{
 			.magic = RF_SOFT_FRAME_MAGIC,
 				.opcode = RF_SOFT_ACK,
-				.addr = qp->executed
+				.addr = qp->rx.executed
 		};
-		qp->control_left = sizeof(qp->control);
+		qp->tx.control_left = sizeof(qp->tx.control);
 	}
-	if (qp->control_left > 0)
+	if (qp->tx.control_left > 0)
 		add_control(gather, qp);
 	while (number < qp->last && !held_back(qp, number) &&
 		   gather->count + 1 + RF_MAX_SGE <= RF_SOFT_IOV && gather->bytes < RF_SOFT_BURST)
@@ -337,15 +337,15 @@ refuse(RfQp *qp)
 {
 	Gather		gather = {.iov = qp->cq->iov};
 
-	if (qp->sent_offset > 0)
-		add_wr(&gather, kept_wr(qp, qp->sent), qp->sent_offset);
-	if (qp->control_left > 0)
+	if (qp->tx.offset > 0)
+		add_wr(&gather, kept_wr(qp, qp->tx.sent), qp->tx.offset);
+	if (qp->tx.control_left > 0)
 		add_control(&gather, qp);
-	for (; qp->answers_count > 0; qp->answers_count--)
+	for (; qp->tx.answers_count > 0; qp->tx.answers_count--)
 	{
 		size_t		skip = 0;
 
-		add_piece(&gather, &qp->answers[qp->answers_head++ % RF_SOFT_MAX_SWAPS],
+		add_piece(&gather, &qp->tx.answers[qp->tx.answers_head++ % RF_SOFT_MAX_SWAPS],
 				  sizeof(RfSoftFrame), &skip);
 	}
 
@@ -358,7 +358,7 @@ refuse(RfQp *qp)
 		RfSoftFrame nak = {
 			.magic = RF_SOFT_FRAME_MAGIC,
 			.opcode = RF_SOFT_NAK,
-			.addr = qp->executed + 1
+			.addr = qp->rx.executed + 1
 		};
 
 		*gather.iov = (struct iovec)
@@ -380,7 +380,7 @@ retire(RfQp *qp)
 {
 	RfSoftWr   *kept = kept_wr(qp, qp->first);
 
-	if (kept->swaps > qp->swaps_answered)
+	if (kept->swaps > qp->tx.swaps_answered)
 		return false;
 	qp->first++;
 	if (kept->wr.signaled)
@@ -392,7 +392,7 @@ retire(RfQp *qp)
 static void
 acknowledged(RfQp *qp, uint64_t number)
 {
-	if (number >= qp->sent)
+	if (number >= qp->tx.sent)
 	{
 		refuse(qp);
 		return;
@@ -418,18 +418,18 @@ acknowledged(RfQp *qp, uint64_t number)
 static void
 answered(RfQp *qp)
 {
-	uint64_t	number = (uint64_t) qp->rx.imm << 32 | qp->rx.rkey;
+	uint64_t	number = (uint64_t) qp->rx.frame.imm << 32 | qp->rx.frame.rkey;
 	RfSoftWr   *kept;
 	RfWcStatus	status;
 	uint32_t	length;
 
-	if (number < qp->first || number >= qp->sent)
+	if (number < qp->first || number >= qp->tx.sent)
 	{
 		refuse(qp);
 		return;
 	}
 	kept = kept_wr(qp, number);
-	if (kept->frame.opcode != RF_SOFT_SWAP || kept->swaps != qp->swaps_answered + 1)
+	if (kept->frame.opcode != RF_SOFT_SWAP || kept->swaps != qp->tx.swaps_answered + 1)
 	{
 		refuse(qp);
 		return;
@@ -437,9 +437,9 @@ answered(RfQp *qp)
 	pthread_rwlock_rdlock(&qp->domain->lock);
 	status = rf_soft_check_local(qp, &kept->wr, &length);
 	if (status == RF_WC_SUCCESS)
-		memcpy((void *) kept->wr.sge[0].addr, &qp->rx.addr, sizeof(uint64_t));
+		memcpy((void *) kept->wr.sge[0].addr, &qp->rx.frame.addr, sizeof(uint64_t));
 	pthread_rwlock_unlock(&qp->domain->lock);
-	qp->swaps_answered++;
+	qp->tx.swaps_answered++;
 	kept->bad = status;			/* its region is gone: reported in its turn */
 	acknowledged(qp, number);
 }
@@ -451,7 +451,7 @@ answered(RfQp *qp)
 static void
 refused(RfQp *qp, uint64_t number)
 {
-	if (number < qp->first || number > qp->sent || number >= qp->last)
+	if (number < qp->first || number > qp->tx.sent || number >= qp->last)
 	{
 		connection_lost(qp);
 		return;
@@ -461,13 +461,13 @@ refused(RfQp *qp, uint64_t number)
 	rf_soft_fail(qp, qp->first == number ? RF_WC_REMOTE_ACCESS : RF_WC_TRANSPORT, false);
 }
 
-/* Executes the compare-and-swap in qp->rx. False: refused. */
+/* Executes the compare-and-swap in qp->rx.frame. False: refused. */
 static bool
 swap_here(RfQp *qp)
 {
-	const RfSoftFrame *rx = &qp->rx;
+	const RfSoftFrame *rx = &qp->rx.frame;
 	RfSoftRegion *region;
-	uint64_t	found = qp->rx_swap[0];
+	uint64_t	found = qp->rx.swap[0];
 	bool		good;
 
 	pthread_rwlock_rdlock(&qp->domain->lock);
@@ -475,23 +475,24 @@ swap_here(RfQp *qp)
 	good = region != NULL && region->pub.rkey == rx->rkey && rx->addr % sizeof(uint64_t) == 0 &&
 		rf_soft_inside((uintptr_t) region->pub.addr, region->pub.length, rx->addr,
 					   sizeof(uint64_t)) &&
-		qp->answers_count < RF_SOFT_MAX_SWAPS;
+		qp->tx.answers_count < RF_SOFT_MAX_SWAPS;
 	if (good)
 		(void) atomic_compare_exchange_strong((_Atomic uint64_t *) (uintptr_t) rx->addr, &found,
-											  qp->rx_swap[1]);
+											  qp->rx.swap[1]);
 	pthread_rwlock_unlock(&qp->domain->lock);
 	if (!good)
 	{
 		refuse(qp);
 		return false;
 	}
-	qp->answers[(qp->answers_head + qp->answers_count++) % RF_SOFT_MAX_SWAPS] = (RfSoftFrame)
+	qp->tx.answers[(qp->tx.answers_head + qp->tx.answers_count++) % RF_SOFT_MAX_SWAPS] =
+		(RfSoftFrame)
 	{
 		.magic = RF_SOFT_FRAME_MAGIC,
 			.opcode = RF_SOFT_SWAPPED,
 			.addr = found,
-			.imm = (uint32_t) ((qp->executed + 1) >> 32),
-			.rkey = (uint32_t) (qp->executed + 1)
+			.imm = (uint32_t) ((qp->rx.executed + 1) >> 32),
+			.rkey = (uint32_t) (qp->rx.executed + 1)
 	};
 	return true;
 }
@@ -499,14 +500,14 @@ swap_here(RfQp *qp)
 static void
 executed_one(RfQp *qp)
 {
-	if (qp->rx.opcode == RF_SOFT_SWAP && !swap_here(qp))
+	if (qp->rx.frame.opcode == RF_SOFT_SWAP && !swap_here(qp))
 		return;
-	qp->executed++;
-	if (qp->rx.opcode == RF_SOFT_WRITE_IMM)
-		rf_soft_received(qp, qp->rx.imm, qp->rx.length);
-	if (qp->rx.flags & RF_SOFT_FRAME_ACK_ME)
-		qp->ack_due = true;
-	qp->rx_in_payload = false;
+	qp->rx.executed++;
+	if (qp->rx.frame.opcode == RF_SOFT_WRITE_IMM)
+		rf_soft_received(qp, qp->rx.frame.imm, qp->rx.frame.length);
+	if (qp->rx.frame.flags & RF_SOFT_FRAME_ACK_ME)
+		qp->tx.ack_due = true;
+	qp->rx.in_payload = false;
 }
 
 /*
@@ -516,23 +517,23 @@ executed_one(RfQp *qp)
 static char *
 landing_place(RfQp *qp)
 {
-	const RfSoftFrame *rx = &qp->rx;
+	const RfSoftFrame *rx = &qp->rx.frame;
 	RfSoftRegion *region;
 
 	if (rx->opcode == RF_SOFT_SWAP)
-		return (char *) qp->rx_swap + qp->rx_done;
+		return (char *) qp->rx.swap + qp->rx.done;
 	region = rf_soft_region(qp->domain, rx->rkey, &qp->mapping_hint);
 	if (region == NULL || region->pub.rkey != rx->rkey ||
 		!rf_soft_inside((uintptr_t) region->pub.addr, region->pub.length, rx->addr, rx->length))
 		return NULL;
-	return (char *) (uintptr_t) rx->addr + qp->rx_done;
+	return (char *) (uintptr_t) rx->addr + qp->rx.done;
 }
 
-/* A whole frame is in qp->rx. */
+/* A whole frame is in qp->rx.frame. */
 static void
 take_frame(RfQp *qp)
 {
-	const RfSoftFrame *rx = &qp->rx;
+	const RfSoftFrame *rx = &qp->rx.frame;
 
 	if (rx->magic != RF_SOFT_FRAME_MAGIC || rx->length > RF_MAX_MESSAGE ||
 		(rx->flags & ~RF_SOFT_FRAME_ACK_ME) != 0)
@@ -544,19 +545,19 @@ take_frame(RfQp *qp)
 	{
 		case RF_SOFT_WRITE:
 		case RF_SOFT_WRITE_IMM:
-			qp->rx_done = 0;
+			qp->rx.done = 0;
 			if (rx->length == 0)
 				executed_one(qp);
 			else
-				qp->rx_in_payload = true;
+				qp->rx.in_payload = true;
 			break;
 		case RF_SOFT_SWAP:
-			if (rx->length != sizeof(qp->rx_swap))
+			if (rx->length != sizeof(qp->rx.swap))
 				refuse(qp);
 			else
 			{
-				qp->rx_done = 0;
-				qp->rx_in_payload = true;
+				qp->rx.done = 0;
+				qp->rx.in_payload = true;
 			}
 			break;
 		case RF_SOFT_SWAPPED:
@@ -587,26 +588,26 @@ take_frame(RfQp *qp)
 static void
 take_stage(RfQp *qp)
 {
-	while (!qp->failed && qp->stage_count > 0)
+	while (!qp->failed && qp->rx.stage_count > 0)
 	{
-		const char *from = qp->stage + qp->stage_head;
+		const char *from = qp->rx.stage + qp->rx.stage_head;
 		size_t		part;
 
-		if (!qp->rx_in_payload)
+		if (!qp->rx.in_payload)
 		{
-			if (qp->stage_count < sizeof(qp->rx))
+			if (qp->rx.stage_count < sizeof(qp->rx.frame))
 				break;
-			part = sizeof(qp->rx);
-			memcpy(&qp->rx, from, part);
+			part = sizeof(qp->rx.frame);
+			memcpy(&qp->rx.frame, from, part);
 			take_frame(qp);
 		}
 		else
 		{
 			char	   *to;
 
-			part = qp->rx.length - qp->rx_done;
-			if (part > qp->stage_count)
-				part = qp->stage_count;
+			part = qp->rx.frame.length - qp->rx.done;
+			if (part > qp->rx.stage_count)
+				part = qp->rx.stage_count;
 			pthread_rwlock_rdlock(&qp->domain->lock);
 			to = landing_place(qp);
 			if (to != NULL)
@@ -617,15 +618,15 @@ take_stage(RfQp *qp)
 				refuse(qp);
 				return;
 			}
-			qp->rx_done += part;
-			if (qp->rx_done == qp->rx.length)
+			qp->rx.done += part;
+			if (qp->rx.done == qp->rx.frame.length)
 				executed_one(qp);
 		}
-		qp->stage_head += part;
-		qp->stage_count -= part;
+		qp->rx.stage_head += part;
+		qp->rx.stage_count -= part;
 	}
-	if (qp->stage_count == 0)
-		qp->stage_head = 0;
+	if (qp->rx.stage_count == 0)
+		qp->rx.stage_head = 0;
 }
 
 /*
@@ -642,13 +643,13 @@ read_once(RfQp *qp, size_t *asked, bool *no_place)
 	ssize_t		got;
 
 	*no_place = false;
-	if (qp->stage_head > 0)
+	if (qp->rx.stage_head > 0)
 	{
-		memmove(qp->stage, qp->stage + qp->stage_head, qp->stage_count);
-		qp->stage_head = 0;
+		memmove(qp->rx.stage, qp->rx.stage + qp->rx.stage_head, qp->rx.stage_count);
+		qp->rx.stage_head = 0;
 	}
 	pthread_rwlock_rdlock(&qp->domain->lock);
-	if (qp->rx_in_payload)
+	if (qp->rx.in_payload)
 	{
 		char	   *to = landing_place(qp);
 
@@ -658,7 +659,7 @@ read_once(RfQp *qp, size_t *asked, bool *no_place)
 			*no_place = true;
 			return 0;
 		}
-		payload = qp->rx.length - qp->rx_done;
+		payload = qp->rx.frame.length - qp->rx.done;
 		iov[message.msg_iovlen++] = (struct iovec)
 		{
 			to, payload
@@ -666,9 +667,9 @@ read_once(RfQp *qp, size_t *asked, bool *no_place)
 	}
 	iov[message.msg_iovlen++] = (struct iovec)
 	{
-		qp->stage + qp->stage_count, RF_SOFT_STAGE - qp->stage_count
+		qp->rx.stage + qp->rx.stage_count, RF_SOFT_STAGE - qp->rx.stage_count
 	};
-	*asked = payload + RF_SOFT_STAGE - qp->stage_count;
+	*asked = payload + RF_SOFT_STAGE - qp->rx.stage_count;
 	if (qp->tls != NULL)
 		got = rf_tls_receive(qp->tls, iov[0].iov_base, iov[0].iov_len);
 	else
@@ -682,8 +683,8 @@ read_once(RfQp *qp, size_t *asked, bool *no_place)
 	{
 		size_t		landed = got < payload ? got : payload;
 
-		qp->rx_done += landed;
-		qp->stage_count += got - landed;
+		qp->rx.done += landed;
+		qp->rx.stage_count += got - landed;
 	}
 	return got;
 }
@@ -716,7 +717,7 @@ rf_soft_stream_receive(RfQp *qp)
 			connection_lost(qp);
 			return;
 		}
-		if (qp->rx_in_payload && qp->rx_done == qp->rx.length)
+		if (qp->rx.in_payload && qp->rx.done == qp->rx.frame.length)
 			executed_one(qp);
 		take_stage(qp);
 		if (qp->failed)

@@ -28,8 +28,8 @@ typedef struct Test
 	bool		ended[MOST];
 	bool		last[MOST][MOST];	/* of a producer's slots that wait: does a batch end there */
 	bool		last_arrived[MOST]; /* and of the last one that came */
-	int			torn;				/* the producer whose batch is being delivered, or -1 */
-	bool		over;				/* there is nothing more to deliver */
+	int			torn;			/* the producer whose batch is being delivered, or -1 */
+	bool		over;			/* there is nothing more to deliver */
 	const uint8_t *data;
 	size_t		size;
 } Test;
@@ -86,7 +86,7 @@ hear(Test *test, uint32_t from, bool fit)
 	if (fit)
 	{
 		RfOrderHeader header = {.kind = test->me == 0 ? RF_ORDER_ARRIVALS : RF_ORDER_LOG, .flags = take(test) % 4, .count = count,
-			.first = take(test)};
+		.first = take(test)};
 
 		memcpy(message, &header, sizeof(header));
 	}

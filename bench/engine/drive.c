@@ -27,16 +27,16 @@ drive_one(Node *node, uint64_t number, Backend *backend)
 	RfFlow	   *from = &node->shared->flows[0];
 	RfFlow	   *to = &bench_nodes[1].shared->flows[0];
 	uint32_t	place = (uint32_t) (number % from->slot_count);
-	RfSge		sge = {.addr = from->buffers + (size_t) place * from->slot_size,
+	RfSge		sge = {.addr = from->memory.buffers + (size_t) place * from->slot_size,
 		.length = sizeof(RfSlotHeader),
-	.lkey = from->lkey};
+	.lkey = from->memory.lkey};
 	RfWr		wr = {.wr_id = number + 1,
 		.opcode = RF_WR_WRITE_IMM,
 		.signaled = true,
 		.num_sge = 1,
 		.sge = &sge,
-		.remote_addr = from->remote_addr + (uint64_t) place * from->slot_size,
-		.rkey = from->remote_rkey,
+		.remote_addr = from->memory.remote_addr + (uint64_t) place * from->slot_size,
+		.rkey = from->memory.remote_rkey,
 	.imm = RF_IMM(RF_IMM_DATA, 0, number + 1)};
 	int64_t		posted = bench_now_ns();
 

@@ -193,7 +193,7 @@ bench_ring(Node *node, uint32_t index)
 {
 	RfFlow	   *flows = node->shared->flows;
 
-	rf_lane_ring(&node->shared->lanes[flows[index].lane], flows, index);
+	rf_lane_ring(&node->shared->lanes[flows[index].memory.lane], flows, index);
 }
 
 /* Sleep until one of these flows has something, or a while. */
@@ -529,7 +529,7 @@ open_ends(Node *node, RfFlow *flow, const BenchGroup *group, size_t place)
 		if (group->pool > 0)
 		{
 			flow->pool = pool;
-			flow->buffers = rf_receive_buffer(pool, 0);
+			flow->memory.buffers = rf_receive_buffer(pool, 0);
 		}
 	}
 }
@@ -568,9 +568,9 @@ open_flows(Node *node)
 		flow->remote_flow = i;
 		flow->owner_pid = node->me;
 		atomic_store(&flow->weight, group->weight);
-		flow->buffers = node->arenas[peer] + place;
-		flow->lkey = node->regions[peer]->lkey;
-		flow->lane = (i / (uint32_t) load->peers + (uint32_t) peer) % (uint32_t) load->lanes;
+		flow->memory.buffers = node->arenas[peer] + place;
+		flow->memory.lkey = node->regions[peer]->lkey;
+		flow->memory.lane = (i / (uint32_t) load->peers + (uint32_t) peer) % (uint32_t) load->lanes;
 		open_ends(node, flow, group, place);
 	}
 
@@ -608,7 +608,7 @@ open_flows(Node *node)
 	{
 		atomic_store(&node->shared->flows[i].state, RF_FLOW_OPEN);
 		if (node->drive_cq == NULL)
-			rf_lane_attach_flow(node->lanes[node->shared->flows[i].lane], i);
+			rf_lane_attach_flow(node->lanes[node->shared->flows[i].memory.lane], i);
 	}
 }
 
@@ -661,9 +661,9 @@ collect(Node *node)
 		result->throttled += atomic_load(&lane->throttled);
 		result->merged_while_throttled += atomic_load(&lane->merged_while_throttled);
 		result->doorbells += atomic_load(&lane->doorbells);
-		result->claims += atomic_load(&lane->claims);
-		result->claims_lost += atomic_load(&lane->claims_lost);
-		result->claims_asked += atomic_load(&lane->claims_asked);
+		result->claims += atomic_load(&lane->claims.won);
+		result->claims_lost += atomic_load(&lane->claims.lost);
+		result->claims_asked += atomic_load(&lane->claims.asked);
 		result->polls += atomic_load(&lane->polls);
 		result->sleeps += atomic_load(&lane->sleeps);
 	}

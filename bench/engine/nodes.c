@@ -370,8 +370,9 @@ take_buffers(SimNode *node, int other, uint32_t index, size_t size)
 	if (rf_pool_take(node->pool, peer_of(node, other), node->domains[other], size,
 					 &node->blocks[index], &error) != RF_POOL_TAKEN)
 		stop("buffers", &error);
-	flow->buffers = rf_pool_address(node->pool, &node->blocks[index]);
-	flow->lkey = rf_pool_region(node->pool, &node->blocks[index], peer_of(node, other))->lkey;
+	flow->memory.buffers = rf_pool_address(node->pool, &node->blocks[index]);
+	flow->memory.lkey = rf_pool_region(node->pool, &node->blocks[index],
+									   peer_of(node, other))->lkey;
 }
 
 static RfFlow *
@@ -384,7 +385,7 @@ new_flow(SimNode *node, int other, uint32_t index, RfFlowRole role, uint32_t lan
 	flow->role = role;
 	flow->peer = peer_of(node, other);
 	flow->owner_proc = node->me;
-	flow->lane = lane;
+	flow->memory.lane = lane;
 	node->lane_flows[lane]++;
 	return flow;
 }
@@ -416,9 +417,9 @@ open_flow(SimNode *from, SimNode *to, RfHandshake *producer, RfHandshake *consum
 	if (to->receive != NULL)
 	{
 		flow->pool = to->receive;
-		flow->buffers = rf_receive_buffer(to->receive, 0);
+		flow->memory.buffers = rf_receive_buffer(to->receive, 0);
 		region = rf_pool_region(to->pool, &to->receive_block, flow->peer);
-		flow->lkey = region->lkey;
+		flow->memory.lkey = region->lkey;
 		opened.pool_buffers = to->receive->count;
 		opened.pool_claimable = to->receive->claimable;
 	}
@@ -427,13 +428,13 @@ open_flow(SimNode *from, SimNode *to, RfHandshake *producer, RfHandshake *consum
 		take_buffers(to, from->me, open.consumer_flow, (size_t) SLOTS * SLOT_SIZE);
 		region = rf_pool_region(to->pool, &to->blocks[open.consumer_flow], flow->peer);
 	}
-	opened.remote_addr = (uint64_t) (uintptr_t) flow->buffers;
+	opened.remote_addr = (uint64_t) (uintptr_t) flow->memory.buffers;
 	opened.rkey = region->rkey;
 	opened.slot_count = SLOTS;
 	opened.slot_size = SLOT_SIZE;
 	opened.weight = RF_DEFAULT_WEIGHT;
 	atomic_store(&flow->state, RF_FLOW_OPEN);
-	rf_lane_attach_flow(to->lanes[flow->lane], open.consumer_flow);
+	rf_lane_attach_flow(to->lanes[flow->memory.lane], open.consumer_flow);
 	rf_handshake_put(consumer, RF_CONTROL_OPENED, &opened, sizeof(opened));
 	deliver(to, consumer, producer, &message);
 
@@ -442,9 +443,9 @@ open_flow(SimNode *from, SimNode *to, RfHandshake *producer, RfHandshake *consum
 	flow->remote_flow = open.consumer_flow;
 	rf_slots_opened(flow, &message.u.opened);
 	take_buffers(from, to->me, open.producer_flow,
-				 (size_t) SLOTS * SLOT_SIZE + (flow->pool_claimable > 0 ? RF_POOL_PAGE : 0));
+				 (size_t) SLOTS * SLOT_SIZE + (flow->memory.pool_claimable > 0 ? RF_POOL_PAGE : 0));
 	atomic_store(&flow->state, RF_FLOW_OPEN);
-	rf_lane_attach_flow(from->lanes[flow->lane], open.producer_flow);
+	rf_lane_attach_flow(from->lanes[flow->memory.lane], open.producer_flow);
 }
 
 static void
@@ -473,8 +474,8 @@ ring(SimNode *node, uint32_t index)
 {
 	RfFlow	   *flow = &node->shared->flows[index];
 
-	rf_lane_queue(&node->shared->lanes[flow->lane], node->shared->flows, index);
-	node->lanes_to_wake |= 1u << flow->lane;
+	rf_lane_queue(&node->shared->lanes[flow->memory.lane], node->shared->flows, index);
+	node->lanes_to_wake |= 1u << flow->memory.lane;
 }
 
 /* One wake-up for all that was handed over. */
@@ -802,8 +803,8 @@ count_messages(Growth *growth)
 			requests += atomic_load(&lane->requests);
 			work_requests += atomic_load(&lane->work_requests);
 			doorbells += atomic_load(&lane->doorbells);
-			claims += atomic_load(&lane->claims) + atomic_load(&lane->claims_lost);
-			grants += atomic_load(&lane->grants);
+			claims += atomic_load(&lane->claims.won) + atomic_load(&lane->claims.lost);
+			grants += atomic_load(&lane->claims.grants);
 			growth->right &= atomic_load(&lane->protocol_errors) == 0;
 		}
 		for (uint32_t i = 0; i < node->shared->max_flows; i++)

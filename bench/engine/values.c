@@ -41,8 +41,8 @@ static void
 give_back(Node *node, RfFlow *flow, RfPiece *piece)
 {
 	rf_values_return(node->values, piece);
-	flow->value = NULL;
-	atomic_store(&flow->value_state, RF_VALUE_NONE);
+	flow->value.memory = NULL;
+	atomic_store(&flow->value.state, RF_VALUE_NONE);
 }
 
 static void
@@ -51,12 +51,12 @@ answer(Node *node, RfFlow *flow, RfPiece *piece)
 	RfError		error = {0};
 
 	give_back(node, flow, piece);
-	if (!rf_values_take(node->values, 0, node->domains[0], flow->value_wanted, piece, &error))
+	if (!rf_values_take(node->values, 0, node->domains[0], flow->value.wanted, piece, &error))
 		bench_fail("a piece of value memory", error.message);
-	flow->value = rf_values_address(node->values, piece);
-	flow->value_size = (uint64_t) piece->units * RF_VALUE_UNIT;
-	flow->value_lkey = rf_values_lkey(node->values, piece);
-	atomic_store(&flow->value_state, RF_VALUE_GRANTED);
+	flow->value.memory = rf_values_address(node->values, piece);
+	flow->value.size = (uint64_t) piece->units * RF_VALUE_UNIT;
+	flow->value.lkey = rf_values_lkey(node->values, piece);
+	atomic_store(&flow->value.state, RF_VALUE_GRANTED);
 }
 
 /* A free slot of the flow. */

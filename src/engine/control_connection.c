@@ -205,7 +205,7 @@ rf_connection_refuse(RfConnection *connection, uint32_t reason, const char *mess
 	RfError		error;
 	char		address[64];
 
-	atomic_fetch_add(&rf_shared->handshakes_refused, 1);
+	atomic_fetch_add(&rf_shared->counters.handshakes_refused, 1);
 	rf_socket_address(connection->source.fd, address, sizeof(address));
 	if (reason != RF_REFUSED_CROSSING)
 		ereport(rf_crowd_may_log() ? LOG : DEBUG1,
@@ -248,7 +248,7 @@ tell_why(RfConnection *connection, const RfError *error)
 
 	if (connection->was_up)
 	{
-		atomic_fetch_add(&rf_shared->connections_lost, 1);
+		atomic_fetch_add(&rf_shared->counters.connections_lost, 1);
 		ereport(LOG,
 				(errcode(rf_error_sqlstate(error->kind)),
 				 errmsg("rdma_fdw engine: %s", connection->error.message),
@@ -266,7 +266,7 @@ tell_why(RfConnection *connection, const RfError *error)
 		/* Not an engine, or an engine that gave up. Port scans must not fill the log. */
 		if (connection->source.fd >= 0)
 			rf_socket_address(connection->source.fd, address, sizeof(address));
-		atomic_fetch_add(&rf_shared->garbage_connections, 1);
+		atomic_fetch_add(&rf_shared->counters.garbage_connections, 1);
 		ereport(DEBUG1,
 				(errmsg_internal("rdma_fdw engine: closed a connection from %s: %s",
 								 address, error->message)));

@@ -66,7 +66,7 @@ rf_claims_attach(RfLaneThread *lane, LaneFlow *local, RfFlow *flow)
 {
 	LaneClaims *claims;
 
-	if (local->producer ? flow->pool_buffers == 0 : flow->pool == NULL)
+	if (local->producer ? flow->memory.pool_buffers == 0 : flow->pool == NULL)
 	{
 		/* Flows that claim after it need not wait for it. */
 		atomic_store(&flow->claimed, UINT64_MAX);
@@ -77,15 +77,15 @@ rf_claims_attach(RfLaneThread *lane, LaneFlow *local, RfFlow *flow)
 		return false;
 	local->claims = claims;
 	claims->pool = flow->pool;
-	claims->buffers = flow->pool_buffers;
+	claims->buffers = flow->memory.pool_buffers;
 	if (lane->config.shared->device.atomics)
-		claims->claimable = flow->pool_claimable;
+		claims->claimable = flow->memory.pool_claimable;
 	claims->cursor = local->remote_flow * 5;	/* different starting points from the beginning */
 	claims->patience = MAX_PATIENCE;
 	rf_backoff_init(&claims->backoff, FIRST_UNIT_NS, flow->slot_count, flow->key,
 					(uint64_t) lane->now * 1000);
-	if (local->producer && flow->buffers != NULL)
-		claims->results = (uint64_t *) (flow->buffers +
+	if (local->producer && flow->memory.buffers != NULL)
+		claims->results = (uint64_t *) (flow->memory.buffers +
 										(size_t) flow->slot_count * flow->slot_size);
 	return true;
 }
@@ -237,7 +237,7 @@ ask(RfLaneThread *lane, uint32_t index, uint32_t count)
 	if (!rf_queue_message(lane, index, RF_IMM_CLAIM, claims->asked + count))
 		return;					/* parked: it is served again */
 	claims->asked += count;
-	lane_count(&lane->lane->claims_asked, count);
+	lane_count(&lane->lane->claims.asked, count);
 }
 
 /* Posts due attempts, and notes when the next one is due. */
@@ -309,7 +309,7 @@ rf_claims_want(RfLaneThread *lane, uint32_t index)
 			continue;
 		if (!rf_backoff_begin(&claims->backoff))
 		{
-			lane_count(&lane->lane->claims_held_up, 1);
+			lane_count(&lane->lane->claims.held_up, 1);
 			break;
 		}
 		claims->claim[i] = (LaneClaim) {.state = CLAIM_DUE, .at = lane->now};
@@ -357,7 +357,7 @@ hold(RfLaneThread *lane, uint32_t index, uint32_t buffer)
 	lane_count(&flow->stats.claims, 1);
 	atomic_store(&flow->claimed, local->moved + claims->held_count);
 	if (before != 0)
-		rf_lane_ring(&lane->config.shared->lanes[lane->flows[before - 1].lane % RF_MAX_LANES],
+		rf_lane_ring(&lane->config.shared->lanes[lane->flows[before - 1].memory.lane % RF_MAX_LANES],
 					 lane->flows, before - 1);
 }
 
@@ -411,13 +411,13 @@ rf_claims_done(RfLaneThread *lane, uint32_t index, uint32_t i)
 		claims->under_way--;
 		if (claims->patience < MAX_PATIENCE)
 			claims->patience *= 2;
-		lane_count(&lane->lane->claims, 1);
+		lane_count(&lane->lane->claims.won, 1);
 		hold(lane, index, claim->buffer);
 	}
 	else
 	{
 		claims->busy &= ~(UINT64_C(1) << claim->buffer);
-		lane_count(&lane->lane->claims_lost, 1);
+		lane_count(&lane->lane->claims.lost, 1);
 		lane_count(&flow->stats.claims_lost, 1);
 		if (lane->config.claim_at_once && claim->lost < AT_ONCE_PATIENCE)
 		{
@@ -439,12 +439,12 @@ rf_claims_done(RfLaneThread *lane, uint32_t index, uint32_t i)
 		{
 			claim->state = CLAIM_DUE;
 			claim->at = lane->now + (int64_t) wait_us;
-			lane_count(&lane->lane->backoff_us, wait_us);
+			lane_count(&lane->lane->claims.backoff_us, wait_us);
 		}
 	}
-	atomic_store_explicit(&lane->lane->backoff_limit_us,
+	atomic_store_explicit(&lane->lane->claims.backoff_limit_us,
 						  (uint32_t) (claims->backoff.limit_ns / 1000), memory_order_relaxed);
-	atomic_store_explicit(&lane->lane->claims_at_once, claims->backoff.allowed,
+	atomic_store_explicit(&lane->lane->claims.at_once, claims->backoff.allowed,
 						  memory_order_relaxed);
 }
 
@@ -568,7 +568,7 @@ rf_claims_grant(RfLaneThread *lane)
 		(void) rf_queue_message(lane, flow, RF_IMM_GRANT, (uint32_t) buffer);
 		claims->granted_unused |= UINT64_C(1) << buffer;
 		claims->granted++;
-		lane_count(&lane->lane->grants, 1);
+		lane_count(&lane->lane->claims.grants, 1);
 		some = true;
 		if (claims->granted == claims->asked)
 			leave_line(lane, local);

@@ -157,7 +157,7 @@ slot_bytes(const RfFlow *flow, const LaneFlow *local, uint64_t slot)
 	uint32_t	length = header->length;
 
 	if (is_placed(flow, local, slot))
-		length = (uint64_t) placed->offset + placed->length <= flow->value_size ?
+		length = (uint64_t) placed->offset + placed->length <= flow->value.size ?
 			placed->length : 0;
 	return (uint32_t) sizeof(RfSlotHeader) + (length < room ? length : room);
 }
@@ -188,8 +188,8 @@ describe_slots(const RfFlow *flow, const LaneFlow *local, uint64_t first, uint64
 		if (placed)
 			sge[count++] = (RfSge)
 		{
-			.addr = flow->value + flow->placed[place].offset,
-				.length = bytes - (uint32_t) sizeof(RfSlotHeader), .lkey = flow->value_lkey
+			.addr = flow->value.memory + flow->placed[place].offset,
+				.length = bytes - (uint32_t) sizeof(RfSlotHeader), .lkey = flow->value.lkey
 		};
 		open = !placed;
 	}
@@ -206,8 +206,9 @@ gather_parts(RfLaneThread *lane, const RfFlow *flow, const LaneFlow *local, Mess
 	RfPartsPlace where = {
 		.slot = header + sizeof(RfSlotHeader), .slot_lkey = local->lkey,
 		.room = local->slot_size - (uint32_t) sizeof(RfSlotHeader),
-		.pages = shared->page_memory, .pages_size = flow->has_pages ? shared->page_memory_size : 0,
-		.page_size = shared->page_size, .pages_lkey = flow->pages_lkey,
+		.pages = shared->page_memory, .pages_size = flow->memory.has_pages ?
+			shared->page_memory_size : 0,
+		.page_size = shared->page_size, .pages_lkey = flow->memory.pages_lkey,
 		.max_entries = (int) lane->max_sge, .max_strided = (int) lane->max_strided
 	};
 	RfPartsEntries *parts = &message->parts;
@@ -842,10 +843,10 @@ rf_lane_flow_attach(RfLaneThread *lane, uint32_t index)
 	local->slot_count = flow->slot_count;
 	local->window = local->producer ? flow->window : flow->slot_count;
 	local->slot_size = flow->slot_size;
-	local->buffers = flow->buffers;
-	local->lkey = flow->lkey;
-	local->rkey = flow->remote_rkey;
-	local->remote_addr = flow->remote_addr;
+	local->buffers = flow->memory.buffers;
+	local->lkey = flow->memory.lkey;
+	local->rkey = flow->memory.remote_rkey;
+	local->remote_addr = flow->memory.remote_addr;
 	if (!rf_claims_attach(lane, local, flow))
 	{
 		RfError		error;

@@ -199,7 +199,7 @@ rf_listener_event(RfSource *source)
 			rf_socket_options(fd);
 		else if (!rf_socket_same_user(fd))
 		{
-			atomic_fetch_add(&rf_shared->garbage_connections, 1);
+			atomic_fetch_add(&rf_shared->counters.garbage_connections, 1);
 			close(fd);
 			continue;
 		}

@@ -62,7 +62,7 @@ static void
 set_free(RfFlow *flow)
 {
 	atomic_store(&flow->state, RF_FLOW_FREE);
-	atomic_fetch_sub(&rf_shared->flows_used, 1);
+	atomic_fetch_sub(&rf_shared->flow_counts.used, 1);
 }
 
 /* An entry that listens was held, and does not get buffers now. */
@@ -70,7 +70,7 @@ static void
 let_go(RfFlow *flow)
 {
 	if (rf_flow_let_go(flow))
-		atomic_fetch_sub(&rf_shared->flows_used, 1);
+		atomic_fetch_sub(&rf_shared->flow_counts.used, 1);
 }
 
 /*
@@ -89,7 +89,7 @@ free_flow(uint32_t index)
 	if (work->pool != NULL)
 		rf_receive_unuse(work->pool, index);
 	work->pool = NULL;
-	flow->buffers = NULL;
+	flow->memory.buffers = NULL;
 	set_free(flow);
 }
 
@@ -118,7 +118,7 @@ fail_flow(uint32_t index, RfFlowState from, const RfError *error)
 void
 rf_flows_retry(void)
 {
-	uint32_t	flows = atomic_load(&rf_shared->flows_reached);
+	uint32_t	flows = atomic_load(&rf_shared->flow_counts.reached);
 	uint32_t	i;
 
 	for (i = 0; i < flows && atomic_load(&rf_shared->waiting_for_buffers) > 0; i++)
@@ -148,7 +148,7 @@ wait_for_buffers(uint32_t index)
 static size_t
 buffers_held(uint32_t role)
 {
-	uint32_t	flows = atomic_load(&rf_shared->flows_reached);
+	uint32_t	flows = atomic_load(&rf_shared->flow_counts.reached);
 	size_t		pages = 0;
 
 	if (role == 0)
@@ -211,7 +211,7 @@ take_slots(uint32_t index, RfConnection *connection, uint32_t count, size_t more
 								  &work->block, error);
 		if (result == RF_POOL_TAKEN)
 			flow->slot_count = count;
-		if (result != RF_POOL_NONE_FREE || !flow->fewer_slots || count <= FEWEST_SLOTS)
+		if (result != RF_POOL_NONE_FREE || !flow->memory.fewer_slots || count <= FEWEST_SLOTS)
 			return result;
 	}
 }
@@ -291,15 +291,15 @@ try_producer(uint32_t index)
 	memset(&error, 0, sizeof(error));
 
 	/* All of it before OPEN and FAILED: a backend that sees these and leaves rings flow->lane. */
-	flow->buffers = NULL;
+	flow->memory.buffers = NULL;
 	rf_slots_opened(flow, &work->opened);
-	flow->lane = work->lane;
-	if (flow->wants_pages && flow->pool_buffers == 0)
+	flow->memory.lane = work->lane;
+	if (flow->memory.wants_pages && flow->memory.pool_buffers == 0)
 	{
 		RfRegion   *pages = rf_pages_register(connection);
 
-		flow->has_pages = pages != NULL;
-		flow->pages_lkey = pages != NULL ? pages->lkey : 0;
+		flow->memory.has_pages = pages != NULL;
+		flow->memory.pages_lkey = pages != NULL ? pages->lkey : 0;
 	}
 	atomic_store(&flow->weight, work->opened.weight);
 	if (atomic_load(&flow->state) == RF_FLOW_OPENING)
@@ -310,8 +310,8 @@ try_producer(uint32_t index)
 		switch (take_slots(index, connection, flow->window, answers, &share, &error))
 		{
 			case RF_POOL_TAKEN:
-				flow->buffers = rf_pool_address(rf_engine->pool, &work->block);
-				flow->lkey = rf_pool_region(rf_engine->pool, &work->block, work->peer)->lkey;
+				flow->memory.buffers = rf_pool_address(rf_engine->pool, &work->block);
+				flow->memory.lkey = rf_pool_region(rf_engine->pool, &work->block, work->peer)->lkey;
 				break;
 			case RF_POOL_NONE_FREE:
 				if (work->phase != RF_OPEN_BUFFERS || rf_now_us() < work->deadline_us)
@@ -327,7 +327,8 @@ try_producer(uint32_t index)
 				break;
 		}
 	}
-	if (flow->buffers && atomic_compare_exchange_strong(&flow->state, &expected, RF_FLOW_OPEN))
+	if (flow->memory.buffers && atomic_compare_exchange_strong(&flow->state, &expected,
+															   RF_FLOW_OPEN))
 		atomic_fetch_add(&rf_shared->peers[work->peer].flows_opened, 1);
 	set_phase(index, RF_OPEN_ATTACHED);
 	rf_lane_attach_flow(rf_engine->lanes[work->lane], index);
@@ -393,7 +394,7 @@ refuse_open(RfConnection *connection, uint32_t producer_flow, RfErrorKind reason
 {
 	RfControlOpenFailed failed;
 
-	atomic_fetch_add(&rf_shared->flows_refused, 1);
+	atomic_fetch_add(&rf_shared->counters.flows_refused, 1);
 	memset(&failed, 0, sizeof(failed));
 	failed.producer_flow = producer_flow;
 	failed.reason = reason;
@@ -501,7 +502,7 @@ try_consumer(uint32_t index)
 	}
 	if (region != NULL)
 	{
-		flow->buffers = rf_receive_buffer(flow->pool, 0);
+		flow->memory.buffers = rf_receive_buffer(flow->pool, 0);
 		opened.pool_buffers = flow->pool->count;
 
 		/*
@@ -514,16 +515,16 @@ try_consumer(uint32_t index)
 	}
 	else
 	{
-		flow->buffers = rf_pool_address(rf_engine->pool, &work->block);
+		flow->memory.buffers = rf_pool_address(rf_engine->pool, &work->block);
 		region = rf_pool_region(rf_engine->pool, &work->block, work->peer);
 	}
-	flow->lkey = region->lkey;
-	flow->lane = work->lane;
+	flow->memory.lkey = region->lkey;
+	flow->memory.lane = work->lane;
 	flow->remote_flow = work->open.producer_flow;
 	opened.slot_count = flow->slot_count;
 	opened.slot_size = flow->slot_size;
 	opened.weight = atomic_load(&flow->weight);
-	opened.remote_addr = (uint64_t) (uintptr_t) flow->buffers;
+	opened.remote_addr = (uint64_t) (uintptr_t) flow->memory.buffers;
 	opened.rkey = region->rkey;
 	if (!atomic_compare_exchange_strong(&flow->state, &expected, RF_FLOW_OPEN))
 	{
@@ -595,7 +596,7 @@ share_value(uint32_t index, RfConnection *connection, RfError *error)
 	return of < rf_shared->max_flows && of != index &&
 		rf_shared->flows[of].owner_pid == flow->owner_pid &&
 		rf_engine->flows[of].phase == RF_OPEN_ATTACHED && rf_engine->flows[of].producer &&
-		(uint64_t) rf_engine->flows[of].piece.units * RF_VALUE_UNIT >= flow->value_wanted &&
+		(uint64_t) rf_engine->flows[of].piece.units * RF_VALUE_UNIT >= flow->value.wanted &&
 		rf_values_share(rf_engine->values, rf_engine->flows[index].peer, connection->domain,
 						&rf_engine->flows[of].piece, &rf_engine->flows[index].piece, error);
 }
@@ -612,18 +613,18 @@ grant_value(uint32_t index)
 	RfError		error;
 
 	memset(&error, 0, sizeof(error));
-	flow->value = NULL;
-	flow->value_size = 0;
+	flow->value.memory = NULL;
+	flow->value.size = 0;
 	rf_values_return(rf_engine->values, &work->piece);
 	if (connection != NULL && rf_engine->caps.max_sge >= 2 &&
 		(flow->value_of != 0 ? share_value(index, connection, &error) :
-		 rf_values_take(rf_engine->values, work->peer, connection->domain, flow->value_wanted,
+		 rf_values_take(rf_engine->values, work->peer, connection->domain, flow->value.wanted,
 						&work->piece, &error)))
 	{
-		flow->value = rf_values_address(rf_engine->values, &work->piece);
-		flow->value_size = (uint64_t) work->piece.units * RF_VALUE_UNIT;
-		flow->value_lkey = rf_values_lkey(rf_engine->values, &work->piece);
-		atomic_store(&flow->value_state, RF_VALUE_GRANTED);
+		flow->value.memory = rf_values_address(rf_engine->values, &work->piece);
+		flow->value.size = (uint64_t) work->piece.units * RF_VALUE_UNIT;
+		flow->value.lkey = rf_values_lkey(rf_engine->values, &work->piece);
+		atomic_store(&flow->value.state, RF_VALUE_GRANTED);
 	}
 	else
 	{
@@ -634,7 +635,7 @@ grant_value(uint32_t index)
 			rf_log_error(LOG, "large rows are copied, because value memory cannot be registered",
 						 &error);
 		told |= error.kind != RF_ERROR_NONE;
-		atomic_store(&flow->value_state, RF_VALUE_REFUSED);
+		atomic_store(&flow->value.state, RF_VALUE_REFUSED);
 	}
 	rf_flow_wake(flow);
 }
@@ -645,7 +646,7 @@ grant_value(uint32_t index)
 void
 rf_flows_requested(void)
 {
-	uint32_t	flows = atomic_load(&rf_shared->flows_reached);
+	uint32_t	flows = atomic_load(&rf_shared->flow_counts.reached);
 	uint32_t	i;
 	bool		freed = false;
 
@@ -668,7 +669,7 @@ rf_flows_requested(void)
 		else if (state == RF_FLOW_CLOSING && work->phase == RF_OPEN_BUFFERS)
 			try_producer(i);
 		else if (state == RF_FLOW_OPEN && work->phase == RF_OPEN_ATTACHED && work->producer &&
-				 atomic_load(&rf_shared->flows[i].value_state) == RF_VALUE_WANTED)
+				 atomic_load(&rf_shared->flows[i].value.state) == RF_VALUE_WANTED)
 			grant_value(i);
 	}
 	rf_receive_left();
@@ -691,7 +692,7 @@ rf_flow_detached(uint32_t index)
 static void
 peer_failed(int peer, const RfError *error)
 {
-	uint32_t	flows = atomic_load(&rf_shared->flows_reached);
+	uint32_t	flows = atomic_load(&rf_shared->flow_counts.reached);
 	uint32_t	i;
 
 	for (i = 0; i < flows; i++)
@@ -721,7 +722,7 @@ peer_failed(int peer, const RfError *error)
 static void
 peer_gone(int peer)
 {
-	uint32_t	flows = atomic_load(&rf_shared->flows_reached);
+	uint32_t	flows = atomic_load(&rf_shared->flow_counts.reached);
 	uint32_t	i;
 
 	for (i = 0; i < flows; i++)
@@ -741,11 +742,11 @@ peer_gone(int peer)
 static void
 take_back(int64_t now)
 {
-	uint32_t	flows = atomic_load(&rf_shared->flows_reached);
+	uint32_t	flows = atomic_load(&rf_shared->flow_counts.reached);
 	uint32_t	count = 0;
 	int32_t		pid = 0;
 
-	if (atomic_load(&rf_shared->flows_lent) == 0 || now < next_look_us)
+	if (atomic_load(&rf_shared->flow_counts.lent) == 0 || now < next_look_us)
 		return;
 	next_look_us = now + LEASE_LOOK_US;
 	for (uint32_t i = 0; i < flows; i++)
@@ -755,8 +756,8 @@ take_back(int64_t now)
 
 		if (rf_engine->flows[i].phase != RF_OPEN_NONE || !rf_flow_take_back(flow, now))
 			continue;
-		atomic_fetch_sub(&rf_shared->flows_lent, 1);
-		atomic_fetch_sub(&rf_shared->flows_used, 1);
+		atomic_fetch_sub(&rf_shared->flow_counts.lent, 1);
+		atomic_fetch_sub(&rf_shared->flow_counts.used, 1);
 		pid = owner;
 		count++;
 	}
@@ -769,7 +770,7 @@ take_back(int64_t now)
 void
 rf_flows_timers(int64_t now)
 {
-	uint32_t	flows = atomic_load(&rf_shared->flows_reached);
+	uint32_t	flows = atomic_load(&rf_shared->flow_counts.reached);
 	uint32_t	i;
 
 	take_back(now);
@@ -789,8 +790,8 @@ rf_flows_timers(int64_t now)
 int64_t
 rf_flows_deadline(void)
 {
-	uint32_t	flows = atomic_load(&rf_shared->flows_reached);
-	int64_t		first = atomic_load(&rf_shared->flows_lent) > 0 ? next_look_us : INT64_MAX;
+	uint32_t	flows = atomic_load(&rf_shared->flow_counts.reached);
+	int64_t		first = atomic_load(&rf_shared->flow_counts.lent) > 0 ? next_look_us : INT64_MAX;
 	uint32_t	i;
 
 	if (atomic_load(&rf_shared->waiting_for_buffers) == 0)
@@ -829,17 +830,17 @@ rf_flows_start(void)
 	{
 		RfFlow	   *flow = &rf_shared->flows[i];
 
-		if (atomic_load(&flow->state) == RF_FLOW_FAILED && flow->buffers != NULL)
+		if (atomic_load(&flow->state) == RF_FLOW_FAILED && flow->memory.buffers != NULL)
 		{
 			rf_engine->flows[i].pool = flow->role == RF_FLOW_CONSUMER ? flow->pool : NULL;
 			if (rf_engine->flows[i].pool != NULL)
 				rf_receive_mark(flow->pool);
 			else
-				rf_pool_mark(rf_engine->pool, flow->buffers,
+				rf_pool_mark(rf_engine->pool, flow->memory.buffers,
 							 (size_t) flow->slot_count * flow->slot_size,
 							 &rf_engine->flows[i].block);
-			if (flow->value != NULL)
-				rf_values_mark(rf_engine->values, flow->value, flow->value_size,
+			if (flow->value.memory != NULL)
+				rf_values_mark(rf_engine->values, flow->value.memory, flow->value.size,
 							   &rf_engine->flows[i].piece);
 			rf_engine->flows[i].phase = RF_OPEN_ORPHAN;
 		}
@@ -862,7 +863,7 @@ rf_flows_fail_all(const RfError *error)
 		(void) (fail_flow(i, RF_FLOW_OPENING, error) || fail_flow(i, RF_FLOW_OPEN, error));
 		if (atomic_load(&flow->state) == RF_FLOW_CLOSING)
 		{
-			flow->buffers = NULL;
+			flow->memory.buffers = NULL;
 			set_free(flow);
 		}
 	}

@@ -568,7 +568,7 @@ set_up(RfConnection *connection)
 	connection->deadline_us = now;	/* from here on: when it was established */
 	connection->heard_us = now;
 	connection->ping_us = now;	/* the first PING measures the round trip */
-	atomic_fetch_add(&rf_shared->handshakes, 1);
+	atomic_fetch_add(&rf_shared->counters.handshakes, 1);
 	atomic_store(&peer->state, RF_PEER_CONNECTED);
 	rf_peers_wake(connection->peer);
 	ereport(DEBUG1,

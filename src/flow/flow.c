@@ -160,7 +160,7 @@ check_role_share(void)
 
 	/* While fewer are in use in all there is nothing to count. */
 	if (limit >= rf_shared->max_flows ||
-		atomic_load_explicit(&rf_shared->flows_used, memory_order_relaxed) < limit)
+		atomic_load_explicit(&rf_shared->flow_counts.used, memory_order_relaxed) < limit)
 		return;
 	for (uint32 i = 0; i < rf_shared->max_flows; i++)
 	{
@@ -171,7 +171,7 @@ check_role_share(void)
 	}
 	if (count < limit)
 		return;
-	atomic_fetch_add_explicit(&rf_shared->flows_refused, 1, memory_order_relaxed);
+	atomic_fetch_add_explicit(&rf_shared->counters.flows_refused, 1, memory_order_relaxed);
 	ereport(ERROR,
 			(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
 			 errmsg("role \"%s\" has %u flows of rdma_fdw, as many as one role may have",
@@ -186,10 +186,10 @@ check_role_share(void)
 static void
 reach(uint32 count)
 {
-	uint32		reached = atomic_load(&rf_shared->flows_reached);
+	uint32		reached = atomic_load(&rf_shared->flow_counts.reached);
 
 	while (reached < count &&
-		   !atomic_compare_exchange_weak(&rf_shared->flows_reached, &reached, count))
+		   !atomic_compare_exchange_weak(&rf_shared->flow_counts.reached, &reached, count))
 		;
 }
 
@@ -224,13 +224,13 @@ rf_flow_claim(int peer, RfFlowRole role)
 	register_callbacks();
 	check_role_share();
 	handle = MemoryContextAllocZero(TopMemoryContext, sizeof(RfFlowHandle));
-	atomic_fetch_add(&rf_shared->flows_used, 1);
+	atomic_fetch_add(&rf_shared->flow_counts.used, 1);
 	if (!claim_entry(0, Min(rf_shared->max_flows, RF_FIRST_FLOWS), &index) &&
 		!claim_entry(RF_FIRST_FLOWS, rf_shared->max_flows, &index))
 	{
 		pfree(handle);
-		atomic_fetch_sub(&rf_shared->flows_used, 1);
-		atomic_fetch_add_explicit(&rf_shared->flows_refused, 1, memory_order_relaxed);
+		atomic_fetch_sub(&rf_shared->flow_counts.used, 1);
+		atomic_fetch_add_explicit(&rf_shared->counters.flows_refused, 1, memory_order_relaxed);
 		ereport(ERROR,
 				(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
 				 errmsg("all %u flows of rdma_fdw are in use",
@@ -258,7 +258,7 @@ rf_flow_claim(int peer, RfFlowRole role)
 	flow->database_oid = MyDatabaseId;
 	flow->remote_flow = 0;
 	flow->slot_count = flow->window = 0;
-	flow->fewer_slots = false;
+	flow->memory.fewer_slots = false;
 	flow->slot_size = 0;
 	flow->estimated_rows = 0;
 	flow->buffer_wait_ms = (uint32) rf_buffer_wait;
@@ -300,7 +300,7 @@ keep_own(RfFlowHandle *handle)
 	if (!rf_flow_keep(handle->flow, handle->key))
 		return false;
 	handle->lent = false;
-	atomic_fetch_sub(&rf_shared->flows_lent, 1);
+	atomic_fetch_sub(&rf_shared->flow_counts.lent, 1);
 	return true;
 }
 
@@ -338,7 +338,7 @@ rf_flow_lend_for(RfFlowHandle *handle, uint32 ms)
 	handle->lent_ms = ms;
 	handle->lent = true;
 	/* without leases it may sleep for long */
-	if (atomic_fetch_add(&rf_shared->flows_lent, 1) == 0)
+	if (atomic_fetch_add(&rf_shared->flow_counts.lent, 1) == 0)
 		rf_engine_wake_main();
 	rf_flow_lend(handle->flow, rf_now_us() + (int64) ms * 1000);
 }
@@ -395,7 +395,7 @@ rf_flow_close_as(RfFlowHandle *handle, bool failed)
 	 */
 	state = rf_flow_leave(flow, &lane);
 	if (state == RF_FLOW_CLAIMED || state == RF_FLOW_LISTENING)
-		atomic_fetch_sub(&rf_shared->flows_used, 1);
+		atomic_fetch_sub(&rf_shared->flow_counts.used, 1);
 	if (state == RF_FLOW_OPEN || state == RF_FLOW_FAILED)
 		rf_lane_ring(&rf_shared->lanes[lane % RF_MAX_LANES], rf_shared->flows, handle->index);
 	if (state == RF_FLOW_OPENING || state == RF_FLOW_FAILED ||
@@ -431,7 +431,8 @@ rf_flow_is_open(RfFlowHandle *handle)
 
 	require_own(handle);
 	state = atomic_load(&handle->flow->state);
-	return state == RF_FLOW_OPEN || (state == RF_FLOW_FAILED && handle->flow->buffers != NULL);
+	return state == RF_FLOW_OPEN || (state == RF_FLOW_FAILED &&
+									 handle->flow->memory.buffers != NULL);
 }
 
 /* ---------- failing and sleeping ---------- */
@@ -453,7 +454,7 @@ rf_flow_raise_if_failed(RfFlowHandle *handle)
 bool
 rf_flow_attach_memory(const RfFlow *flow)
 {
-	const uint8_t *buffers = flow->buffers;
+	const uint8_t *buffers = flow->memory.buffers;
 	uint32		index;
 	RfError		error;
 
@@ -645,7 +646,7 @@ listen_with(int peer, RfReceivePool *pool, uint32_t slot_count, uint32_t slot_si
 	handle->flow->slot_size = slot_size;
 	handle->flow->estimated_rows = estimated_rows;
 	handle->flow->pool = pool;
-	handle->flow->fewer_slots = fewer_slots;
+	handle->flow->memory.fewer_slots = fewer_slots;
 	atomic_store(&handle->flow->state, RF_FLOW_LISTENING);
 	return handle;
 }

@@ -61,7 +61,7 @@ count(_Atomic uint64_t *counter, uint64 add)
 static inline void
 ring(RfFlowHandle *handle)
 {
-	rf_lane_ring(&rf_shared->lanes[handle->flow->lane % RF_MAX_LANES], rf_shared->flows,
+	rf_lane_ring(&rf_shared->lanes[handle->flow->memory.lane % RF_MAX_LANES], rf_shared->flows,
 				 handle->index);
 }
 

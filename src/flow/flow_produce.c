@@ -29,7 +29,7 @@ rf_flow_takes_pages(RfFlowHandle *handle, int pin_limit)
 	int			entries = Min(rf_shared->device.max_sge, RF_MAX_SGE);
 
 	pin_limit = Min(pin_limit, rf_pins_share());
-	if (!handle->flow->has_pages || pin_limit < MIN_PINS || entries < 2)
+	if (!handle->flow->memory.has_pages || pin_limit < MIN_PINS || entries < 2)
 		return 0;
 	if (handle->pins == NULL)
 		handle->pins = rf_pins_create(pin_limit);
@@ -73,8 +73,8 @@ open_begin(int peer, uint32_t consumer_flow, uint64_t key, bool fewer_slots, boo
 
 	handle->flow->key = key;
 	handle->flow->remote_flow = consumer_flow;
-	handle->flow->fewer_slots = fewer_slots;
-	handle->flow->wants_pages = pages;
+	handle->flow->memory.fewer_slots = fewer_slots;
+	handle->flow->memory.wants_pages = pages;
 	atomic_store(&handle->flow->state, RF_FLOW_OPENING);
 	rf_engine_wake_main();
 	return handle;
@@ -235,7 +235,7 @@ rf_flow_submit_all(const RfFlowSubmit *submits, int submit_count)
 	{
 		const RfFlowSubmit *submit = &submits[i];
 		RfFlow	   *flow = submit->flow->flow;
-		uint32		lane = flow->lane % RF_MAX_LANES;
+		uint32		lane = flow->memory.lane % RF_MAX_LANES;
 
 		add_to_checksum(submit->flow,
 						submit->placed != NULL ? submit->placed : submit->buffer->data,
@@ -347,7 +347,7 @@ rf_flow_credit(RfFlowHandle *handle)
 bool
 rf_flow_is_pooled(RfFlowHandle *handle)
 {
-	return handle->flow->pool_buffers > 0;
+	return handle->flow->memory.pool_buffers > 0;
 }
 
 void

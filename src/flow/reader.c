@@ -81,7 +81,7 @@ rf_reader_join(uint32_t share, uint64_t key, int member)
 	 */
 	reader->flow = share;
 	reader->peer = reader->share->flow->peer;
-	reader->lane = reader->share->flow->lane;
+	reader->lane = reader->share->flow->memory.lane;
 	return reader;
 }
 

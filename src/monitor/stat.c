@@ -158,11 +158,11 @@ rdma_stat_engine(PG_FUNCTION_ARGS)
 	put_int(&row, rf_shared->segment_count);
 	put_int(&row, lent);
 	put_int(&row, atomic_load(&rf_shared->segments_held));
-	put_counter(&row, &rf_shared->handshakes);
-	put_counter(&row, &rf_shared->handshakes_refused);
-	put_counter(&row, &rf_shared->garbage_connections);
-	put_counter(&row, &rf_shared->connections_lost);
-	put_counter(&row, &rf_shared->flows_refused);
+	put_counter(&row, &rf_shared->counters.handshakes);
+	put_counter(&row, &rf_shared->counters.handshakes_refused);
+	put_counter(&row, &rf_shared->counters.garbage_connections);
+	put_counter(&row, &rf_shared->counters.connections_lost);
+	put_counter(&row, &rf_shared->counters.flows_refused);
 	put_counter(&row, &rf_shared->buffer_waits);
 	put_counter(&row, &rf_shared->admission.in_flight);
 	put_counter(&row, &rf_shared->admission.high_water);
@@ -299,14 +299,14 @@ rdma_stat_lanes(PG_FUNCTION_ARGS)
 		put_counter(&row, &lane->throttle.waits);
 		put_counter(&row, &lane->throttle.epoch);
 		put_rates(&row, &lane->throttle);
-		put_counter(&row, &lane->claims);
-		put_counter(&row, &lane->claims_lost);
-		put_counter(&row, &lane->claims_held_up);
-		put_ms(&row, atomic_load_explicit(&lane->backoff_us, memory_order_relaxed));
-		put_int(&row, atomic_load_explicit(&lane->backoff_limit_us, memory_order_relaxed));
-		put_int(&row, atomic_load_explicit(&lane->claims_at_once, memory_order_relaxed));
-		put_counter(&row, &lane->claims_asked);
-		put_counter(&row, &lane->grants);
+		put_counter(&row, &lane->claims.won);
+		put_counter(&row, &lane->claims.lost);
+		put_counter(&row, &lane->claims.held_up);
+		put_ms(&row, atomic_load_explicit(&lane->claims.backoff_us, memory_order_relaxed));
+		put_int(&row, atomic_load_explicit(&lane->claims.backoff_limit_us, memory_order_relaxed));
+		put_int(&row, atomic_load_explicit(&lane->claims.at_once, memory_order_relaxed));
+		put_counter(&row, &lane->claims.asked);
+		put_counter(&row, &lane->claims.grants);
 		end_row(&row);
 	}
 	return (Datum) 0;
@@ -533,7 +533,7 @@ rdma_stat_flows(PG_FUNCTION_ARGS)
 		put_int(&row, flow->peer);
 		put_text(&row, host);
 		put_text(&row, transport);
-		put_int(&row, flow->lane);
+		put_int(&row, flow->memory.lane);
 		put_int(&row, atomic_load(&flow->weight));
 		put_time(&row, flow->start_us);
 		put_number(&row, rows);
@@ -563,8 +563,9 @@ rdma_stat_flows(PG_FUNCTION_ARGS)
 		put_counter(&row, &flow->stats.credit_stalls);
 		put_counter(&row, &flow->stats.credits_sent);
 		put_counter(&row, &flow->stats.probes);
-		if (flow->role == RF_FLOW_CONSUMER ? flow->pool != NULL : flow->pool_buffers > 0)
-			put_int(&row, flow->role == RF_FLOW_CONSUMER ? flow->pool->count : flow->pool_buffers);
+		if (flow->role == RF_FLOW_CONSUMER ? flow->pool != NULL : flow->memory.pool_buffers > 0)
+			put_int(&row, flow->role == RF_FLOW_CONSUMER ? flow->pool->count :
+					flow->memory.pool_buffers);
 		else
 			put_null(&row);
 		put_counter(&row, &flow->stats.claims);

@@ -226,7 +226,7 @@ rf_arena_startup(void)
 			ereport(FATAL,
 					(errmsg("rdma_fdw could not make a key of its engine: libcrypto cannot do X25519")));
 		rf_shared->max_flows = rf_max_flows;
-		atomic_store(&rf_shared->flows_reached, Min(rf_max_flows, RF_FIRST_FLOWS));
+		atomic_store(&rf_shared->flow_counts.reached, Min(rf_max_flows, RF_FIRST_FLOWS));
 		rf_shared->page_memory = (uint8_t *) BufferBlocks;
 		rf_shared->page_memory_size = (uint64_t) NBuffers * BLCKSZ;
 		rf_shared->page_size = BLCKSZ;

@@ -213,6 +213,39 @@ typedef struct RfFlowStats		/* each word has the named writer; any process reads
 	_Atomic uint64_t uncopied_bytes;
 } RfFlowStats;
 
+/* Where a flow's buffers are, and the reader's. Written by the engine before OPEN. */
+typedef struct RfFlowMemory
+{
+	uint8_t    *buffers;		/* slot_count * slot_size contiguous bytes in the arena (same
+								 * address in every process) */
+	uint32_t	lkey;
+	uint32_t	lane;
+	uint64_t	remote_addr;	/* producer: receive buffer 0 */
+	uint32_t	remote_rkey;
+	uint32_t	pool_buffers;	/* producer: receive buffers in the reader's pool; 0 = it has
+								 * `window` of its own */
+	uint32_t	pool_claimable; /* the first so many of them may be claimed by compare-and-swap */
+	bool		fewer_slots;	/* backend, before anybody may open it: whether it may have fewer
+								 * slots where buffers are short */
+	bool		wants_pages;	/* producer: backend, before OPENING: whether rows come from shared
+								 * buffers */
+	bool		has_pages;		/* producer: it can, with this key */
+	uint32_t	pages_lkey;
+} RfFlowMemory;
+
+/*
+ * Value memory of a producer. The lane reads the piece when it finds a PLACED slot, which the
+ * backend made after it had been GRANTED.
+ */
+typedef struct RfFlowValue
+{
+	_Atomic uint32_t state;		/* RfValueState */
+	uint32_t	lkey;			/* engine */
+	uint8_t    *memory;			/* engine: the piece; NULL without a piece */
+	uint64_t	size;			/* engine: bytes */
+	uint64_t	wanted;			/* backend */
+} RfFlowValue;
+
 typedef struct RfFlow
 {
 	_Alignas(RF_CACHE_LINE) _Atomic uint32_t state; /* RfFlowState */
@@ -253,22 +286,7 @@ typedef struct RfFlow
 	_Atomic uint64_t lease;
 	_Atomic int64_t lease_until_us;
 
-	/* Placement: written by the engine before OPEN. */
-	uint8_t    *buffers;		/* slot_count * slot_size contiguous bytes in the arena (same
-								 * address in every process) */
-	uint32_t	lkey;
-	uint32_t	lane;
-	uint64_t	remote_addr;	/* producer: receive buffer 0 */
-	uint32_t	remote_rkey;
-	uint32_t	pool_buffers;	/* producer: receive buffers in the reader's pool; 0 = it has
-								 * `window` of its own */
-	uint32_t	pool_claimable; /* the first so many of them may be claimed by compare-and-swap */
-	bool		fewer_slots;	/* backend, before anybody may open it: whether it may have fewer
-								 * slots where buffers are short */
-	bool		wants_pages;	/* producer: backend, before OPENING: whether rows come from shared
-								 * buffers */
-	bool		has_pages;		/* producer: it can, with this key */
-	uint32_t	pages_lkey;
+	RfFlowMemory memory;
 
 	/*
 	 * Backend's words. `handed`: producer: slots submitted so far; consumer: receive buffers
@@ -304,15 +322,7 @@ typedef struct RfFlow
 				_Alignas(RF_CACHE_LINE) _Atomic uint32_t waiting;
 	_Atomic uint32_t queued;	/* bit per lane's ring: ringer sets; lane clears, then checks */
 
-	/*
-	 * Value memory, producers only. The lane reads the piece when it finds a PLACED slot, which
-	 * the backend made after it had been GRANTED.
-	 */
-	_Atomic uint32_t value_state;	/* RfValueState */
-	uint32_t	value_lkey;		/* engine */
-	uint8_t    *value;			/* engine: the piece; NULL without a piece */
-	uint64_t	value_size;		/* engine: bytes */
-	uint64_t	value_wanted;	/* backend */
+	RfFlowValue value;
 	uint32_t	value_of;		/* backend, with it: 1 + the flow whose piece it shall be, too; 0 =
 								 * one of its own */
 	RfPlaced	placed[RF_MAX_SLOTS];	/* backend, before the slot is PLACED */
@@ -352,6 +362,19 @@ typedef struct RfLaneQp
 	_Atomic uint64_t bytes;
 	_Atomic uint64_t waits;		/* for credit */
 } RfLaneQp;
+
+/* What a lane did for shared receive pools. The lane writes, any process reads. */
+typedef struct RfLaneClaimStats
+{
+	_Atomic uint64_t won;		/* buffers, by compare-and-swap */
+	_Atomic uint64_t lost;		/* attempts that found the buffer taken */
+	_Atomic uint64_t held_up;	/* times that enough were under way for one to wait */
+	_Atomic uint64_t asked;		/* buffers asked for instead */
+	_Atomic uint64_t grants;	/* buffers granted to flows that asked */
+	_Atomic uint64_t backoff_us;	/* waited between attempts, in all */
+	_Atomic uint32_t backoff_limit_us;	/* t_max of the flow that claimed last */
+	_Atomic uint32_t at_once;	/* and how many claims of it may be under way */
+} RfLaneClaimStats;
 
 /*
  * Doorbell ring: a multi-producer, single-consumer ring of flow indexes. A flow is in at most one
@@ -399,15 +422,7 @@ typedef struct RfLane
 	RfLaneThrottle throttle;
 	RfLaneQp	qps[RF_MAX_PEERS];
 	_Atomic uint64_t protocol_errors;
-	_Atomic uint64_t claims;	/* shared receive pools: buffers won by compare-and-swap */
-	_Atomic uint64_t claims_lost;	/* attempts that found the buffer taken */
-	_Atomic uint64_t claims_held_up;	/* times that a claim could not begin because enough were
-										 * under way */
-	_Atomic uint64_t claims_asked;	/* buffers asked for instead */
-	_Atomic uint64_t grants;	/* buffers granted to flows that asked */
-	_Atomic uint64_t backoff_us;	/* waited between attempts, in all */
-	_Atomic uint32_t backoff_limit_us;	/* t_max of the flow that claimed last */
-	_Atomic uint32_t claims_at_once;	/* and how many claims of it may be under way */
+	RfLaneClaimStats claims;
 } RfLane;
 
 /* Bytes in flight, one per device (engine/admit.h). The lanes write, any process reads. */
@@ -549,6 +564,36 @@ typedef struct RfValueStats
 	_Atomic uint64_t refused;
 } RfValueStats;
 
+/* The main thread writes, any process reads. */
+typedef struct RfMainCounters
+{
+	_Atomic uint64_t handshakes;
+	_Atomic uint64_t handshakes_refused;
+	_Atomic uint64_t garbage_connections;
+	_Atomic uint64_t connections_lost;
+	_Atomic uint64_t flows_refused;
+} RfMainCounters;
+
+typedef struct RfFlowCounts
+{
+	/*
+	 * Entries of flows[] that are not FREE, or somewhat more: counted before one is claimed and
+	 * after it is freed, by the same process. As long as it is below a role's share, no role has
+	 * its share.
+	 */
+	_Atomic uint32_t used;
+
+	/* Entries with a lease: counted before it is set and after it is taken, by the same process. */
+	_Atomic uint32_t lent;
+
+	/*
+	 * Entries from here on were never claimed, so that the main thread need not look at them:
+	 * raised by a backend before it claims an entry beyond, which it does when it finds no free
+	 * entry below.
+	 */
+	_Atomic uint32_t reached;
+} RfFlowCounts;
+
 /*
  * The extension's main shared memory, laid out by the engine's shmem start-up hook; flows[] follows
  * it.
@@ -603,29 +648,9 @@ typedef struct RfShared
 	 */
 	_Atomic uint32_t invited_ms;
 
-	/* Counters of the main thread. */
-	_Atomic uint64_t handshakes;
-	_Atomic uint64_t handshakes_refused;
-	_Atomic uint64_t garbage_connections;
-	_Atomic uint64_t connections_lost;
-	_Atomic uint64_t flows_refused;
+	RfMainCounters counters;
 
-	/*
-	 * Entries of flows[] that are not FREE, or somewhat more: counted before one is claimed and
-	 * after it is freed, by the same process. As long as it is below a role's share, no role has
-	 * its share.
-	 */
-	_Atomic uint32_t flows_used;
-
-	/* Entries with a lease: counted before it is set and after it is taken, by the same process. */
-	_Atomic uint32_t flows_lent;
-
-	/*
-	 * Entries from here on were never claimed, so that the main thread need not look at them:
-	 * raised by a backend before it claims an entry beyond, which it does when it finds no free
-	 * entry below.
-	 */
-	_Atomic uint32_t flows_reached;
+	RfFlowCounts flow_counts;
 	_Atomic uint64_t buffer_waits;
 	_Atomic uint32_t segments_held; /* taken back from peers that may still write into them: see
 									 * pool.h */

@@ -52,7 +52,7 @@ rf_flow_leave(RfFlow *flow, uint32_t *lane)
 		 * Before the exchange, since afterwards the entry may be another backend's. The engine
 		 * stored it before the state became OPEN, or FAILED with a lane attached.
 		 */
-		*lane = state == RF_FLOW_OPEN || state == RF_FLOW_FAILED ? flow->lane : 0;
+		*lane = state == RF_FLOW_OPEN || state == RF_FLOW_FAILED ? flow->memory.lane : 0;
 		next = state == RF_FLOW_CLAIMED || state == RF_FLOW_LISTENING ? RF_FLOW_FREE :
 			RF_FLOW_CLOSING;
 	} while (!atomic_compare_exchange_strong(&flow->state, &state, next));
@@ -85,7 +85,7 @@ rf_flow_take_back(RfFlow *flow, int64_t now_us)
 	if ((state != RF_FLOW_LISTENING && state != RF_FLOW_FAILED) ||
 		!atomic_compare_exchange_strong(&flow->lease, &lease, 0))
 		return false;
-	flow->buffers = NULL;
+	flow->memory.buffers = NULL;
 	atomic_store(&flow->state, RF_FLOW_FREE);
 	return true;
 }

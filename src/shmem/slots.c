@@ -18,7 +18,7 @@ slot_address(const RfFlow *flow, uint64_t slot)
 		return rf_receive_buffer(flow->pool,
 								 atomic_load_explicit(&flow->place[slot % flow->slot_count],
 													  memory_order_relaxed));
-	return flow->buffers + (size_t) (slot % flow->slot_count) * flow->slot_size;
+	return flow->memory.buffers + (size_t) (slot % flow->slot_count) * flow->slot_size;
 }
 
 void
@@ -44,18 +44,18 @@ rf_slots_reset(RfFlow *flow)
 	atomic_store_explicit(&flow->abandoned, 0, memory_order_relaxed);
 	atomic_store_explicit(&flow->remote_end, 0, memory_order_relaxed);
 	atomic_store_explicit(&flow->waiting, RF_WAIT_NONE, memory_order_relaxed);
-	atomic_store_explicit(&flow->value_state, RF_VALUE_NONE, memory_order_relaxed);
-	flow->value = NULL;
+	atomic_store_explicit(&flow->value.state, RF_VALUE_NONE, memory_order_relaxed);
+	flow->value.memory = NULL;
 	flow->value_of = 0;
 	/* `queued` stays: an old doorbell may still lie in a ring. */
-	flow->buffers = NULL;
-	flow->lkey = 0;
-	flow->lane = 0;
-	flow->remote_addr = 0;
-	flow->remote_rkey = 0;
+	flow->memory.buffers = NULL;
+	flow->memory.lkey = 0;
+	flow->memory.lane = 0;
+	flow->memory.remote_addr = 0;
+	flow->memory.remote_rkey = 0;
 	flow->pool = NULL;
-	flow->pool_buffers = flow->pool_claimable = 0;
-	flow->wants_pages = flow->has_pages = false;
+	flow->memory.pool_buffers = flow->memory.pool_claimable = 0;
+	flow->memory.wants_pages = flow->memory.has_pages = false;
 	atomic_store_explicit(&flow->claim_after, 0, memory_order_relaxed);
 	atomic_store_explicit(&flow->claim_before, 0, memory_order_relaxed);
 }
@@ -65,10 +65,10 @@ rf_slots_opened(RfFlow *flow, const RfControlOpened *opened)
 {
 	flow->slot_count = flow->window = opened->slot_count;
 	flow->slot_size = opened->slot_size;
-	flow->remote_addr = opened->remote_addr;
-	flow->remote_rkey = opened->rkey;
-	flow->pool_buffers = opened->pool_buffers;
-	flow->pool_claimable = opened->pool_claimable;
+	flow->memory.remote_addr = opened->remote_addr;
+	flow->memory.remote_rkey = opened->rkey;
+	flow->memory.pool_buffers = opened->pool_buffers;
+	flow->memory.pool_claimable = opened->pool_claimable;
 }
 
 uint8_t *
@@ -135,7 +135,7 @@ rf_slot_place(RfFlow *flow, RfSlotCursor *cursor, const uint8_t *payload, uint32
 {
 	RfPlaced   *placed = &flow->placed[cursor->next % flow->slot_count];
 
-	placed->offset = (uint32_t) (payload - flow->value);
+	placed->offset = (uint32_t) (payload - flow->value.memory);
 	placed->length = length;
 	cursor->value.until[cursor->value.half] = cursor->next + 1;
 	return submit(flow, cursor, RF_SLOT_PLACED, length, flags, rows);
@@ -332,7 +332,7 @@ rf_slots_ready(RfFlow *flow, const RfSlotCursor *cursor, RfFlowWaiting waiting)
 				atomic_load(&flow->completed) == cursor->next;
 		case RF_WAIT_VALUE:
 			return atomic_load(&flow->stop) != 0 ||
-				(atomic_load(&flow->value_state) != RF_VALUE_WANTED &&
+				(atomic_load(&flow->value.state) != RF_VALUE_WANTED &&
 				 atomic_load(&flow->completed) >= cursor->value.wait);
 		default:
 			if (atomic_load(&flow->remote_end) != 0 && !cursor->remote_end_noticed)

@@ -58,7 +58,7 @@ rf_value_place(const RfShared *shared, RfFlow *flow, RfSlotCursor *cursor, RfVal
 	RfValueCursor *value = &cursor->value;
 	uint64_t	piece = piece_size(bytes);
 	uint64_t	completed = atomic_load(&flow->completed);
-	uint32_t	state = atomic_load(&flow->value_state);
+	uint32_t	state = atomic_load(&flow->value.state);
 
 	if (mode == RF_VALUES_OFF || piece > shared->value_size || piece > UINT32_MAX ||
 		atomic_load(&flow->stop) != RF_STOP_NONE)
@@ -67,9 +67,9 @@ rf_value_place(const RfShared *shared, RfFlow *flow, RfSlotCursor *cursor, RfVal
 	if (state == RF_VALUE_WANTED)
 		return RF_VALUE_WAIT;
 
-	if (state == RF_VALUE_GRANTED && bytes <= flow->value_size / 2)
+	if (state == RF_VALUE_GRANTED && bytes <= flow->value.size / 2)
 	{
-		uint64_t	half_size = flow->value_size / 2;
+		uint64_t	half_size = flow->value.size / 2;
 
 		if (value->used + bytes > half_size)
 		{
@@ -81,7 +81,7 @@ rf_value_place(const RfShared *shared, RfFlow *flow, RfSlotCursor *cursor, RfVal
 			value->half = 1 - value->half;
 			value->used = 0;
 		}
-		*place = flow->value + value->half * half_size + value->used;
+		*place = flow->value.memory + value->half * half_size + value->used;
 		value->used += ROUND(bytes);
 		return RF_VALUE_IN_PLACE;
 	}
@@ -92,7 +92,7 @@ rf_value_place(const RfShared *shared, RfFlow *flow, RfSlotCursor *cursor, RfVal
 		 * No second request for the same row, nor, if the reason was the cost, before as much was
 		 * copied again.
 		 */
-		atomic_store(&flow->value_state, RF_VALUE_NONE);
+		atomic_store(&flow->value.state, RF_VALUE_NONE);
 		value->copied = 0;
 		return RF_VALUE_COPY;
 	}
@@ -112,9 +112,9 @@ rf_value_place(const RfShared *shared, RfFlow *flow, RfSlotCursor *cursor, RfVal
 	{
 		0
 	};
-	flow->value_wanted = piece;
+	flow->value.wanted = piece;
 	flow->value_of = 0;
-	atomic_store(&flow->value_state, RF_VALUE_WANTED);
+	atomic_store(&flow->value.state, RF_VALUE_WANTED);
 	return RF_VALUE_ASKED;
 }
 
@@ -123,7 +123,7 @@ rf_value_common(const RfShared *shared, RfFlow *const *flows, uint32_t count, Rf
 				uint64_t copied, bool *ask)
 {
 	uint64_t	size = (uint64_t) flows[0]->slot_count * flows[0]->slot_size;
-	uint32_t	first = atomic_load(&flows[0]->value_state);
+	uint32_t	first = atomic_load(&flows[0]->value.state);
 	bool		granted = first == RF_VALUE_GRANTED;
 
 	*ask = false;
@@ -132,22 +132,23 @@ rf_value_common(const RfShared *shared, RfFlow *const *flows, uint32_t count, Rf
 		return NULL;
 	if (first == RF_VALUE_NONE && (mode == RF_VALUES_ON || pays(shared, flows[0], copied, size)))
 	{
-		flows[0]->value_wanted = size;
+		flows[0]->value.wanted = size;
 		flows[0]->value_of = 0;
-		atomic_store(&flows[0]->value_state, RF_VALUE_WANTED);
+		atomic_store(&flows[0]->value.state, RF_VALUE_WANTED);
 		*ask = true;
 	}
 	for (uint32_t i = 1; i < count && first == RF_VALUE_GRANTED; i++)
 	{
-		uint32_t	state = atomic_load(&flows[i]->value_state);
+		uint32_t	state = atomic_load(&flows[i]->value.state);
 
-		granted = granted && state == RF_VALUE_GRANTED && flows[i]->value == flows[0]->value;
+		granted = granted && state == RF_VALUE_GRANTED &&
+			flows[i]->value.memory == flows[0]->value.memory;
 		if (state != RF_VALUE_NONE)
 			continue;
-		flows[i]->value_wanted = size;
+		flows[i]->value.wanted = size;
 		flows[i]->value_of = 1 + (uint32_t) (flows[0] - shared->flows);
-		atomic_store(&flows[i]->value_state, RF_VALUE_WANTED);
+		atomic_store(&flows[i]->value.state, RF_VALUE_WANTED);
 		*ask = true;
 	}
-	return granted ? flows[0]->value : NULL;
+	return granted ? flows[0]->value.memory : NULL;
 }

@@ -138,7 +138,7 @@ handle_event(int n, int lane, const RfLaneEvent *event)
 	{
 		case RF_LANE_FLOW_DETACHED:
 			CHECK(node->attached[event->flow] &&
-				  node->shared->flows[event->flow].lane == (uint32_t) lane);
+				  node->shared->flows[event->flow].memory.lane == (uint32_t) lane);
 			free_flow(node, event->flow);
 			break;
 		case RF_LANE_CONNECTION_LOST:
@@ -160,7 +160,7 @@ handle_event(int n, int lane, const RfLaneEvent *event)
 			break;
 		case RF_LANE_CONNECTION_DROPPED:
 			for (uint32_t i = 0; i < RIG_FLOWS; i++)
-				if (node->attached[i] && node->shared->flows[i].lane == (uint32_t) lane)
+				if (node->attached[i] && node->shared->flows[i].memory.lane == (uint32_t) lane)
 					node->attached[i] = false;
 			node->dropping--;
 			if (rig_reconnect && node->dropping == 0 && rig_nodes[1 - n].dropping == 0)
@@ -421,10 +421,10 @@ place(RigNode *node, uint32_t index, uint32_t lane)
 {
 	RfFlow	   *flow = &node->shared->flows[index];
 
-	flow->buffers = flow->pool != NULL ? rf_receive_buffer(flow->pool, 0) :
+	flow->memory.buffers = flow->pool != NULL ? rf_receive_buffer(flow->pool, 0) :
 		node->arena + index * FLOW_BYTES;
-	flow->lkey = node->region->lkey;
-	flow->lane = lane;
+	flow->memory.lkey = node->region->lkey;
+	flow->memory.lane = lane;
 }
 
 uint32_t
@@ -464,15 +464,16 @@ rig_open(int n, int backend, uint32_t remote_flow, uint64_t key)
 		return UINT32_MAX;
 	}
 	there->attached[remote_flow] = true;
-	rf_lane_attach_flow(there->lanes[consumer->lane], remote_flow);
+	rf_lane_attach_flow(there->lanes[consumer->memory.lane], remote_flow);
 	if (rig_half_open != NULL)
 		rig_half_open(remote_flow);
 
-	place(here, index, consumer->lane);
+	place(here, index, consumer->memory.lane);
 	opened = (RfControlOpened)
 	{
 		.slot_count = consumer->slot_count, .slot_size = consumer->slot_size,
-			.remote_addr = (uint64_t) (uintptr_t) consumer->buffers, .rkey = there->region->rkey
+			.remote_addr = (uint64_t) (uintptr_t) consumer->memory.buffers,
+			.rkey = there->region->rkey
 	};
 	if (consumer->pool != NULL)
 	{
@@ -482,14 +483,14 @@ rig_open(int n, int backend, uint32_t remote_flow, uint64_t key)
 	rf_slots_opened(flow, &opened);
 	if (rig_fewer_slots)
 		flow->slot_count = 1 + (uint32_t) (key % flow->window);
-	flow->value = here->values + (size_t) index * RF_MAX_SLOTS * RIG_SLOT_MAX;
-	flow->value_size = (uint64_t) RF_MAX_SLOTS * RIG_SLOT_MAX;
-	flow->value_lkey = here->source->lkey;
-	flow->has_pages = true;
-	flow->pages_lkey = here->source->lkey;
+	flow->value.memory = here->values + (size_t) index * RF_MAX_SLOTS * RIG_SLOT_MAX;
+	flow->value.size = (uint64_t) RF_MAX_SLOTS * RIG_SLOT_MAX;
+	flow->value.lkey = here->source->lkey;
+	flow->memory.has_pages = true;
+	flow->memory.pages_lkey = here->source->lkey;
 	atomic_store(&flow->state, RF_FLOW_OPEN);
 	here->attached[index] = true;
-	rf_lane_attach_flow(here->lanes[flow->lane], index);
+	rf_lane_attach_flow(here->lanes[flow->memory.lane], index);
 	pthread_mutex_unlock(&main_lock);
 	return index;
 }
@@ -499,7 +500,7 @@ rig_ring(int n, uint32_t flow)
 {
 	RfShared   *shared = rig_nodes[n].shared;
 
-	rf_lane_ring(&shared->lanes[shared->flows[flow].lane], shared->flows, flow);
+	rf_lane_ring(&shared->lanes[shared->flows[flow].memory.lane], shared->flows, flow);
 }
 
 void

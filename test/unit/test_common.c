@@ -175,7 +175,7 @@ produce(uint8_t *memory, uint64_t *random)
 									  1);
 			}
 			if (ring)
-				rf_lane_queue(&rig_nodes[0].shared->lanes[flow_of(i)->lane],
+				rf_lane_queue(&rig_nodes[0].shared->lanes[flow_of(i)->memory.lane],
 							  rig_nodes[0].shared->flows, producers[i]);
 		}
 		/* One wake-up for all. */
@@ -227,7 +227,7 @@ play(int round)
 		};
 		alone[i] = 0;
 		/* The piece that the engine's main thread gives to all of them. */
-		flow_of(i)->value = rig_nodes[0].values;
+		flow_of(i)->value.memory = rig_nodes[0].values;
 	}
 	for (int i = 0; i < READERS; i++)
 		CHECK(pthread_create(&readers[i].thread, NULL, reader_main, &readers[i]) == 0);

@@ -202,7 +202,7 @@ leave_pages(RfFlow *flow, const RfSlotCursor *cursor)
 		CHECK(rig_seconds() < until);
 		usleep(50);
 	}
-	memset(flow->value, 0x5a, flow->value_size);
+	memset(flow->value.memory, 0x5a, flow->value.size);
 }
 
 /* ---------- the two backends of a stream ---------- */
@@ -258,7 +258,8 @@ produce(Pair *pair, uint64_t *state)
 			/* Its bytes are not touched before the slot is free again. */
 			uint8_t    *own = data + sizeof(RfSlotHeader);
 
-			data = flow->value + (size_t) (slot % flow->slot_count) * flow->slot_size + slot % 64;
+			data = flow->value.memory +
+				(size_t) (slot % flow->slot_count) * flow->slot_size + slot % 64;
 			fill(data, length, seed, slot);
 			if (gathers && length > 0)
 				ring = gather(node, flow, &cursor, own, data, length, slot, state);

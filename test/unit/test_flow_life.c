@@ -217,8 +217,8 @@ main_thread(void *argument)
 			rf_flow_let_go(flow);
 			continue;
 		}
-		flow->remote_addr = key;
-		flow->lane = (uint32_t) (key % LANES);
+		flow->memory.remote_addr = key;
+		flow->memory.lane = (uint32_t) (key % LANES);
 		if (!atomic_compare_exchange_strong(&flow->state, &held,
 											fail ? RF_FLOW_FAILED : RF_FLOW_OPEN))
 			rf_flow_let_go(flow);
@@ -265,7 +265,7 @@ listening_owner(void *argument)
 		if (atomic_load(&flow->state) == RF_FLOW_OPEN ||
 			atomic_load(&flow->state) == RF_FLOW_FAILED)
 		{
-			CHECK(flow->remote_addr == key);
+			CHECK(flow->memory.remote_addr == key);
 			atomic_fetch_add(atomic_load(&flow->state) == RF_FLOW_OPEN ? &opened : &failed, 1);
 			state = rf_flow_leave(flow, &lane);
 			CHECK((state == RF_FLOW_OPEN || state == RF_FLOW_FAILED) && lane == key % LANES);

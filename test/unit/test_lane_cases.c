@@ -386,7 +386,7 @@ test_bad_slots(void)
 		uint8_t    *payload;
 		RfError		error = {0};
 
-		flow->buffers = buffer;
+		flow->memory.buffers = buffer;
 		flow->slot_count = 2;
 		flow->slot_size = 4096;
 		flow->key = 9;

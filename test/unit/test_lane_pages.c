@@ -102,8 +102,8 @@ run(int max_strided)
 	producer = rig_open(0, 0, consumer, 77);
 	CHECK(producer != UINT32_MAX);
 	flow = &rig_nodes[0].shared->flows[producer];
-	flow->has_pages = true;
-	flow->pages_lkey = rig_nodes[0].source->lkey;
+	flow->memory.has_pages = true;
+	flow->memory.pages_lkey = rig_nodes[0].source->lkey;
 	for (uint32_t i = 0; i < RIG_PAGES * RIG_PAGE_SIZE; i++)
 		rig_nodes[0].values[i] = (uint8_t) (i * 31 + (i >> 8) * 7);
 

@@ -714,7 +714,7 @@ test_later(int loser)
 	CHECK(atomic_load(&rig_lost) == lost);
 
 	began = rig_seconds();
-	rig_drop(loser, (int) rig_nodes[0].shared->flows[producer].lane, true);
+	rig_drop(loser, (int) rig_nodes[0].shared->flows[producer].memory.lane, true);
 	CHECK(rig_acquire(0, 0, producer, &sent) != NULL);
 	if (rf_slot_submit(&rig_nodes[0].shared->flows[producer], &sent, 100,
 					   RF_SLOT_FIRST | RF_SLOT_LAST, 1))

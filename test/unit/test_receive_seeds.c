@@ -622,9 +622,9 @@ run_seed(uint64_t seed)
 	for (int n = 0; n < 2; n++)
 		CHECK(rig_lane_sum(n, offsetof(RfLane, protocol_errors)) == 0);
 	totals.claims += rig_lane_sum(0, offsetof(RfLane, claims));
-	totals.lost += rig_lane_sum(0, offsetof(RfLane, claims_lost));
-	totals.asked += rig_lane_sum(0, offsetof(RfLane, claims_asked));
-	totals.grants += rig_lane_sum(1, offsetof(RfLane, grants));
+	totals.lost += rig_lane_sum(0, offsetof(RfLane, claims.lost));
+	totals.asked += rig_lane_sum(0, offsetof(RfLane, claims.asked));
+	totals.grants += rig_lane_sum(1, offsetof(RfLane, claims.grants));
 	rig_stop();
 	for (int i = 0; i < group_count; i++)
 	{

@@ -101,7 +101,7 @@ write_slot(Stream *stream, uint64_t *sequence, uint32_t flags, int batch, uint32
 {
 	RfFlow	   *flow = stream->flow;
 	uint64_t	slot = (*sequence)++;
-	uint8_t    *place = flow->buffers + slot % flow->slot_count * SLOT_SIZE;
+	uint8_t    *place = flow->memory.buffers + slot % flow->slot_count * SLOT_SIZE;
 	RfSlotHeader header = {
 	.magic = RF_SLOT_MAGIC, .flags = flags, .key = stream->key, .sequence = slot};
 
@@ -365,7 +365,8 @@ begin_stream(Stream *stream, uint64_t *random)
 	flow->slot_size = SLOT_SIZE;
 	flow->role = RF_FLOW_CONSUMER;
 	flow->key = stream->key;
-	CHECK(posix_memalign((void **) &flow->buffers, 64, (size_t) flow->slot_count * SLOT_SIZE) == 0);
+	CHECK(posix_memalign((void **) &flow->memory.buffers, 64,
+						 (size_t) flow->slot_count * SLOT_SIZE) == 0);
 	atomic_store(&flow->state, RF_FLOW_OPEN);
 	for (int i = 0; i < stream->batches; i++)
 		atomic_store(&stream->got[i], 0);
@@ -396,7 +397,7 @@ end_stream(Stream *stream)
 	}
 	else if (ending == BROKEN)
 		CHECK(cursor.released == cursor.next);
-	free(stream->flow->buffers);
+	free(stream->flow->memory.buffers);
 }
 
 static void

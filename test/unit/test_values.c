@@ -319,9 +319,9 @@ static RfSlotCursor cursor;
 static void
 grant(uint64_t offset)
 {
-	flow->value = shared->value_memory + offset;
-	flow->value_size = flow->value_wanted;
-	atomic_store(&flow->value_state, RF_VALUE_GRANTED);
+	flow->value.memory = shared->value_memory + offset;
+	flow->value.size = flow->value.wanted;
+	atomic_store(&flow->value.state, RF_VALUE_GRANTED);
 }
 
 static RfValueStep
@@ -346,7 +346,7 @@ begin(void)
 	atomic_store(&flow->state, RF_FLOW_OPEN);
 	flow->slot_count = RF_MAX_SLOTS;
 	flow->slot_size = 4096;
-	flow->buffers = calloc(RF_MAX_SLOTS, 4096);
+	flow->memory.buffers = calloc(RF_MAX_SLOTS, 4096);
 }
 
 static void
@@ -358,9 +358,9 @@ test_place(void)
 
 	begin();
 	check(place(RF_VALUES_OFF, MB, &first) == RF_VALUE_COPY &&
-		  atomic_load(&flow->value_state) == RF_VALUE_NONE, "off: copied, nothing asked");
+		  atomic_load(&flow->value.state) == RF_VALUE_NONE, "off: copied, nothing asked");
 	check(place(RF_VALUES_ON, SIZE, &first) == RF_VALUE_COPY, "what cannot fit is not asked for");
-	check(place(RF_VALUES_ON, 900000, &first) == RF_VALUE_ASKED && flow->value_wanted == 2 * MB,
+	check(place(RF_VALUES_ON, 900000, &first) == RF_VALUE_ASKED && flow->value.wanted == 2 * MB,
 		  "on: asks for two halves");
 	check(place(RF_VALUES_ON, 900000, &first) == RF_VALUE_WAIT &&
 		  !rf_slots_ready(flow, &cursor, RF_WAIT_VALUE), "and waits");
@@ -373,7 +373,8 @@ test_place(void)
 		  second + 100000 <= first + MB &&
 		  (uintptr_t) second % RF_CACHE_LINE == 0, "a row behind the other");
 	hand_over(second, 2);
-	check(flow->placed[4].offset == second - flow->value + 1000 && flow->placed[4].length == 1000 &&
+	check(flow->placed[4].offset == second - flow->value.memory + 1000 &&
+		  flow->placed[4].length == 1000 &&
 		  atomic_load(&flow->status[4]) == RF_SLOT_PLACED,
 		  "the entry says where a slot's payload lies");
 	check(place(RF_VALUES_ON, 600000, &third) == RF_VALUE_IN_PLACE && third == first + MB,
@@ -386,22 +387,22 @@ test_place(void)
 	atomic_store(&flow->completed, 5);
 	check(rf_slots_ready(flow, &cursor, RF_WAIT_VALUE) &&
 		  place(RF_VALUES_ON, 600000, &first) == RF_VALUE_IN_PLACE &&
-		  first == flow->value, "then it is begun anew");
+		  first == flow->value.memory, "then it is begun anew");
 	hand_over(first, 2);
 
 	check(place(RF_VALUES_ON, 3 * MB, &first) == RF_VALUE_WAIT && cursor.value.wait == 9,
 		  "a larger row waits until all has left");
 	atomic_store(&flow->completed, 9);
-	check(place(RF_VALUES_ON, 3 * MB, &first) == RF_VALUE_ASKED && flow->value_wanted == 8 * MB,
+	check(place(RF_VALUES_ON, 3 * MB, &first) == RF_VALUE_ASKED && flow->value.wanted == 8 * MB,
 		  "and asks for a larger piece");
-	atomic_store(&flow->value_state, RF_VALUE_REFUSED);
+	atomic_store(&flow->value.state, RF_VALUE_REFUSED);
 	check(place(RF_VALUES_ON, 3 * MB, &first) == RF_VALUE_COPY, "refused: copied");
 	check(place(RF_VALUES_ON, 3 * MB, &first) == RF_VALUE_ASKED, "the next one asks again");
 	atomic_store(&flow->stop, RF_STOP_CLEAN);
 	check(rf_slots_ready(flow, &cursor, RF_WAIT_VALUE) &&
 		  place(RF_VALUES_ON, 3 * MB, &first) == RF_VALUE_COPY,
 		  "a reader that stops ends the wait");
-	free(flow->buffers);
+	free(flow->memory.buffers);
 }
 
 /* Calls of the automatic choice until it asks. */
@@ -414,7 +415,7 @@ rows_until_asked(uint64_t bytes)
 	begin();
 	while (rows < 1000 && place(RF_VALUES_AUTO, bytes, &at) == RF_VALUE_COPY)
 		rows++;
-	free(flow->buffers);
+	free(flow->memory.buffers);
 	return rows;
 }
 
@@ -462,14 +463,14 @@ test_common(void)
 	check(rf_value_common(shared, flows, FLOWS, RF_VALUES_AUTO, SIZE, &ask) == NULL && !ask,
 		  "costs unknown: copied");
 	check(rf_value_common(shared, flows, FLOWS, RF_VALUES_ON, 0, &ask) == NULL && ask &&
-		  flows[0]->value_wanted == MB && flows[0]->value_of == 0 &&
-		  atomic_load(&flows[1]->value_state) == RF_VALUE_NONE,
+		  flows[0]->value.wanted == MB && flows[0]->value_of == 0 &&
+		  atomic_load(&flows[1]->value.state) == RF_VALUE_NONE,
 		  "the first flow asks for all its slots");
 	check(rf_value_common(shared, flows, FLOWS, RF_VALUES_ON, 0, &ask) == NULL && !ask, "once");
 	flow = flows[0];
 	grant(MB);
 	check(rf_value_common(shared, flows, FLOWS, RF_VALUES_ON, 0, &ask) == NULL && ask &&
-		  flows[2]->value_of == 1 && atomic_load(&flows[2]->value_state) == RF_VALUE_WANTED,
+		  flows[2]->value_of == 1 && atomic_load(&flows[2]->value.state) == RF_VALUE_WANTED,
 		  "then the others ask for the same");
 	flow = flows[1];
 	grant(MB);
@@ -481,7 +482,7 @@ test_common(void)
 		  shared->value_memory + MB &&
 		  !ask,
 		  "then it is theirs");
-	atomic_store(&flow->value_state, RF_VALUE_REFUSED);
+	atomic_store(&flow->value.state, RF_VALUE_REFUSED);
 	check(rf_value_common(shared, flows, FLOWS, RF_VALUES_ON, 0, &ask) == NULL && !ask,
 		  "one that is refused is enough to copy");
 	flow = &shared->flows[0];

@@ -13,7 +13,7 @@ use Time::HiRes qw(time sleep);
 use Wire;
 
 use constant SHORT => 2;        # seconds: statement_timeout where a node keeps silent
-use constant PATIENCE => 45;    # more than statement_timeout: the deadlines of what ends a statement
+use constant PATIENCE => 75;    # more than statement_timeout: the deadlines of what ends a statement, two where rdma.check asks two nodes
 
 my $join = 'SELECT count(*) FROM seed JOIN other ON seed.b = other.a WHERE seed.a < 8';
 # Whatever is written is rolled back, also when the server commits in between.

@@ -13,7 +13,7 @@ use Time::HiRes qw(time sleep);
 use Wire;
 
 use constant SHORT => 2;        # seconds: statement_timeout where a node keeps silent
-use constant PATIENCE => 75;    # more than statement_timeout: the deadlines of what ends a statement, two where rdma.check asks two nodes
+use constant PATIENCE => 45;    # more than statement_timeout: the deadlines of what ends a statement
 
 my $join = 'SELECT count(*) FROM seed JOIN other ON seed.b = other.a WHERE seed.a < 8';
 # Whatever is written is rolled back, also when the server commits in between.
@@ -49,7 +49,8 @@ my %statement = (
 	sampled => { any => 1, sql => [ 'ANALYZE sampled', 'SELECT count(*) FROM sampled WHERE a < 10' ] },
 	statistics => { any => 1, sql => [ "SELECT rdma.import_statistics('facts')", 'SELECT count(*) FROM facts WHERE a = 1 AND b @> \'{1}\'' ] },
 	import => { any => 1, sql => undone('CREATE SCHEMA taken', 'IMPORT FOREIGN SCHEMA public FROM SERVER n1 INTO taken') },
-	check => { any => 1, sql => [ "SELECT rdma.check('n1')", "SELECT rdma.check('many')" ] },
+	# it may end a step on each of two nodes
+	check => { any => 1, patience => 75, sql => [ "SELECT rdma.check('n1')", "SELECT rdma.check('many')" ] },
 	bench => { any => 1, sql => ["SELECT * FROM rdma.bench('n1', 1)"] },
 	run_on => { any => 1, sql => ["SELECT * FROM rdma.run_on('many', 'SELECT 7')"] },
 	distribute => { any => 1, sql => undone('CREATE TABLE more (a int PRIMARY KEY, b int, c text DEFAULT \'x\')', 'INSERT INTO more SELECT g, g FROM generate_series(1, 50) g', "SELECT rdma.distribute_table('more', 'many', 'a')", 'SELECT sum(a) FROM more') },
@@ -133,7 +134,8 @@ sub new
 sub run
 {
 	my ($self, $name, $timeout) = @_;
-	my $end = time() + $timeout + PATIENCE;
+	my $patience = $statement{$name}{patience} // PATIENCE;
+	my $end = time() + $timeout + $patience;
 	my $wire = Wire->connect(port => $self->{port}{co}, deadline => $end, name => 'lying') // return (undef, { M => "no session: $Wire::why", lost => 1 });
 	my (@rows, $error);
 	my $holder;
@@ -151,7 +153,7 @@ sub run
 		push @rows, map { join('|', map { $_ // '' } @$_) } @{ $r->{rows} };
 		$error //= $r->{error} if $r->{error};
 		$error = { M => 'the session was lost', lost => 1 } if $r->{lost};
-		$error = { M => "no end within " . PATIENCE . " s of $sql", late => 1 } if $r->{late};
+		$error = { M => "no end within $patience s of $sql", late => 1 } if $r->{late};
 		last if $r->{lost} || $r->{late};
 	}
 	$error && ($error->{late} || $error->{lost}) ? $wire->drop : $wire->close;

@@ -76,7 +76,7 @@ extern bool rf_statement_is_unsafe(RfStatement *statement);
  * Microseconds for which this process's statements have slept because exchanges waited for other
  * nodes. The exchange room adds.
  */
-extern uint64 rf_exchange_wait_us;
+extern uint64 rf_exchange_slept_us;
 
 /* ---------- array_stats.c ---------- */
 

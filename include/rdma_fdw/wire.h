@@ -269,7 +269,7 @@ typedef struct RfControlOpened	/* OPENED: where the producer may write */
 	uint32_t	pool_buffers;	/* 0: slot_count receive buffers for this flow alone; else so many
 								 * for all producers, and 4096 bytes before buffer 0 begins a word
 								 * of 8 bytes for each (receive.h) */
-	uint32_t	pool_claimable; /* the first so many of them may be claimed by compare-and-swap */
+	uint32_t	pool_claimable; /* how many of these, from buffer 0, compare-and-swap may claim */
 } RfControlOpened;
 
 typedef struct RfControlOpenFailed

@@ -2,10 +2,10 @@
  * batch_check.h - checks of column batches that came over a wire (wire.h, section 3). Plain C: the
  * decoder, the fuzzer and tools use it.
  *
- * Does: check that a batch's header, descriptors and extents, and single variable-length values,
- * lie within its bytes (check_columns.c), and that the image of a value is one that its type could
- * have made (image.c), because PostgreSQL's own code trusts images. Does not: know SQL types by
- * name; the decoder describes them.
+ * Does: check that a batch's header, descriptors, extents and variable-length values lie within the
+ * batch (check_columns.c), and that the type of a value could have made the value's image (image.c),
+ * because PostgreSQL's own code trusts images. Does not: know SQL types by name; the decoder
+ * describes them.
  */
 #ifndef RF_BATCH_CHECK_H
 #define RF_BATCH_CHECK_H

@@ -144,7 +144,7 @@ sleep_until_moved(ExchangeSet *set, ExchangeState *waiting, const RfFlowSleep *a
 	events = rf_groups_wait_also(groups, count, also, PGINVALID_SOCKET, timeout);
 	/* else the flow counts it: the reader is waited for */
 	if (also == NULL)
-		rf_exchange_wait_us += rf_now_us() - since;
+		rf_exchange_slept_us += rf_now_us() - since;
 	if ((events & WL_TIMEOUT) && whereToSendOutput == DestRemote && !pq_check_connection())
 		ereport(FATAL,
 				(errcode(ERRCODE_CONNECTION_FAILURE),

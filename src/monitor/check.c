@@ -956,7 +956,8 @@ check_bucket_indexes(Check *check)
 {
 	char	   *values[4];
 
-	ask_about_server(check, "SELECT pg_catalog.count(*), pg_catalog.count(*) FILTER (WHERE missing), "
+	ask_about_server(check,
+					 "SELECT pg_catalog.count(*), pg_catalog.count(*) FILTER (WHERE missing), "
 					 "(pg_catalog.array_agg(pg_catalog.format('%s on %s, %s', relation, node, "
 					 "pg_catalog.pg_size_pretty(bytes)) ORDER BY bytes DESC, node) "
 					 "FILTER (WHERE missing))[1], "

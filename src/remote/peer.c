@@ -108,6 +108,7 @@ rf_session_try_peer(RfSession *session)
 	RfSessionEngines *engines = &session->engines;
 	RfError		error = {0};
 	bool		told = engines->error.kind != RF_ERROR_NONE;
+	int64		pause = (int64) rf_connect_timeout * RF_ENGINE_RETRY;
 	int			peer;
 
 	if (told && GetCurrentTimestamp() < engines->retry)
@@ -129,8 +130,7 @@ rf_session_try_peer(RfSession *session)
 		rf_raise(&error, RF_NO_PEER);
 
 	engines->error = error;
-	engines->retry = TimestampTzPlusMilliseconds(
-												 GetCurrentTimestamp(), (int64) rf_connect_timeout * RF_ENGINE_RETRY);
+	engines->retry = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), pause);
 	if (!told)
 		ereport(WARNING,
 				(errcode(rf_error_sqlstate(error.kind)),

@@ -210,7 +210,7 @@ struct RfSession
 	char	   *server_name;
 	PGconn	   *conn;			/* NULL: not connected */
 	RfSocketWait wait;			/* for its socket; as long as it is connected */
-	uint32		server_hash;	/* syscache hash values, to see ALTER SERVER and ALTER USER MAPPING */
+	uint32		server_hash;	/* of the syscaches, to notice ALTER SERVER and ALTER USER MAPPING */
 	uint32		mapping_hash;
 	bool		own_credentials;	/* authenticated by the user's own, see credentials.c */
 	bool		invalidated;	/* options changed: reconnect when no transaction is open */
@@ -436,9 +436,9 @@ extern void rf_serializable_commit(RfSession *session);
 /* other_coordinators.c */
 
 /*
- * From REPEATABLE READ on: the command that takes the transaction's snapshot and has the node
- * report on other coordinators, if it can (palloc'd); and its result, or the result of another
- * command, which has no report. The sender sets session->snapshot.others.asked_us before.
+ * From REPEATABLE READ on. rf_others_sql: the command (palloc'd) that takes the snapshot and asks for
+ * a report on other coordinators, if the node can give one; its sender sets snapshot.others.asked_us.
+ * rf_others_note: reads the report. The result of any other command has no report.
  */
 extern char *rf_others_sql(const RfSession *session);
 extern void rf_others_note(RfSession *session, const PGresult *result);

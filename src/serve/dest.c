@@ -73,7 +73,7 @@ struct RfStreamDest
 	bool		costs_known;
 	bool		by_device;		/* the flow's peer is reached through the RDMA device */
 	int64		since;			/* rf_now_us() when the request came */
-	uint64		exchange_wait_us;	/* rf_exchange_wait_us before the query */
+	uint64		exchange_wait_us;	/* rf_exchange_slept_us before the query */
 };
 
 /*
@@ -97,7 +97,7 @@ struct RfStreamDest
 #define MAX_ENCODE_WEIGHT	16
 #define VARLENA_WEIGHT		4
 
-uint64		rf_exchange_wait_us = 0;
+uint64		rf_exchange_slept_us = 0;
 
 volatile sig_atomic_t rf_stream_tick = false;
 volatile uint32 rf_flush_ticks = 0;
@@ -816,7 +816,7 @@ rf_stream_dest_create(const RfStreamRequest *request, const RfStreamColumn *colu
 	dest->context = CurrentMemoryContext;
 	dest->only_way = only_way();
 	dest->since = since;
-	dest->exchange_wait_us = rf_exchange_wait_us;
+	dest->exchange_wait_us = rf_exchange_slept_us;
 	return dest;
 }
 
@@ -868,7 +868,7 @@ rf_stream_dest_reply(RfStreamDest *dest)
 	reply.pages_gathered = dest->regions.gathers;
 	reply.uncopied_bytes = dest->regions.uncopied_bytes;
 	reply.run_us = rf_now_us() - dest->since;
-	reply.exchange_wait_us = rf_exchange_wait_us - dest->exchange_wait_us;
+	reply.exchange_wait_us = rf_exchange_slept_us - dest->exchange_wait_us;
 
 	answer = palloc(VARHDRSZ + sizeof(reply) + reply.inline_length);
 	SET_VARSIZE(answer, VARHDRSZ + sizeof(reply) + reply.inline_length);

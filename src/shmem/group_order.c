@@ -224,7 +224,7 @@ rf_order_decide(RfOrder *order, RfError *error)
 								(unsigned long long) order->others[0].arrived[producer]);
 		}
 	}
-	/* All have ended with the same counts, and none within a batch (slots.c): all is in the log. */
+	/* Streams that ended with equal counts are in the log as a whole: none ends within a batch. */
 	order->complete = all_ended;
 	order->stopped = all_drain && !all_ended;
 	return true;

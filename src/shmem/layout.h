@@ -224,7 +224,7 @@ typedef struct RfFlowMemory
 	uint32_t	remote_rkey;
 	uint32_t	pool_buffers;	/* producer: receive buffers in the reader's pool; 0 = it has
 								 * `window` of its own */
-	uint32_t	pool_claimable; /* the first so many of them may be claimed by compare-and-swap */
+	uint32_t	pool_claimable; /* how many of these, from buffer 0, compare-and-swap may claim */
 	bool		fewer_slots;	/* backend, before anybody may open it: whether it may have fewer
 								 * slots where buffers are short */
 	bool		wants_pages;	/* producer: backend, before OPENING: whether rows come from shared

@@ -1,10 +1,11 @@
 /*
- * fuzz_group_order.c - messages about the progress of a replicating group (RfOrderHeader: how many slots have arrived at a consumer, and
- * the log of their order). Whatever other consumers send, this one delivers only slots that have arrived here, those of one batch
- * together, and nothing after the end; and it neither reads nor writes outside its own state and the message.
+ * fuzz_group_order.c - messages about the progress of a replicating group (RfOrderHeader: how many
+ * slots have arrived at a consumer, and the log of their order). Whatever the other consumers send,
+ * this consumer delivers only slots that have arrived here, the slots of a batch together, and
+ * nothing after the end; it neither reads nor writes outside its own state and the message.
  *
- * The first three input bytes say how many producers, consumers and slots there are, and which consumer this is. Then each byte is a step,
- * with a member in its upper half.
+ * The first three input bytes say how many producers, consumers and slots there are, and which
+ * consumer this is. Each of the following bytes is a step, with a member in its upper half.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -27,7 +28,7 @@ typedef struct Test
 	uint64_t	delivered[MOST];
 	bool		ended[MOST];
 	bool		last[MOST][MOST];	/* of a producer's slots that wait: does a batch end there */
-	bool		last_arrived[MOST]; /* and of the last one that came */
+	bool		last_arrived[MOST]; /* with its newest slot */
 	int			torn;			/* the producer whose batch is being delivered, or -1 */
 	bool		over;			/* there is nothing more to deliver */
 	const uint8_t *data;
@@ -54,9 +55,12 @@ take(Test *test)
 static void
 arrive(Test *test, uint32_t producer, bool last)
 {
-	if (test->ended[producer] || test->arrived[producer] - test->delivered[producer] >= test->slots)
+	uint64_t	slot = test->arrived[producer];
+
+	if (test->ended[producer] || slot - test->delivered[producer] >= test->slots)
 		return;
-	test->last[producer][test->arrived[producer]++ % test->slots] = test->last_arrived[producer] = last;
+	test->last[producer][slot % test->slots] = test->last_arrived[producer] = last;
+	test->arrived[producer]++;
 	rf_order_arrived(test->order, producer, last);
 }
 
@@ -82,16 +86,23 @@ hear(Test *test, uint32_t from, bool fit)
 	RfError		error = {0};
 
 	for (uint32_t i = 0; i < length; i++)
-		message[i] = (!fit || i >= sizeof(RfOrderHeader)) && (i - sizeof(RfOrderHeader)) % width == 0 ? take(test) : 0;
+	{
+		bool		first_byte = (i - sizeof(RfOrderHeader)) % width == 0;
+
+		message[i] = first_byte && (!fit || i >= sizeof(RfOrderHeader)) ? take(test) : 0;
+	}
 	if (fit)
 	{
-		RfOrderHeader header = {.kind = test->me == 0 ? RF_ORDER_ARRIVALS : RF_ORDER_LOG, .flags = take(test) % 4, .count = count,
-		.first = take(test)};
+		RfOrderHeader header = {.count = count};
 
+		header.kind = test->me == 0 ? RF_ORDER_ARRIVALS : RF_ORDER_LOG;
+		header.flags = take(test) % 4;
+		header.first = take(test);
 		memcpy(message, &header, sizeof(header));
 	}
 	/* as group_consume.c asks */
-	if (!rf_order_told(test->order, from) && !rf_order_read(test->order, from, message, length, &error))
+	if (!rf_order_told(test->order, from) &&
+		!rf_order_read(test->order, from, message, length, &error))
 	{
 		require(error.kind == RF_ERROR_PROTOCOL && error.message[0] != '\0');
 		/* the group fails then */
@@ -125,15 +136,17 @@ static void
 deliver(Test *test)
 {
 	uint32_t	producer = UINT32_MAX;
+	bool		last;
 	RfOrderNext next = rf_order_next(test->order, &producer);
 
 	if (next == RF_ORDER_SLOT)
 	{
-		require(!test->over && producer < test->producers && test->delivered[producer] < test->arrived[producer]);
-		/* the first consumer orders whole batches; the others have only its word */
+		require(!test->over && producer < test->producers);
+		require(test->delivered[producer] < test->arrived[producer]);
+		/* the first consumer orders whole batches; every other consumer follows its log */
 		require(test->me != 0 || test->torn < 0 || test->torn == (int) producer);
-		test->torn = test->last[producer][test->delivered[producer] % test->slots] ? -1 : (int) producer;
-		test->delivered[producer]++;
+		last = test->last[producer][test->delivered[producer]++ % test->slots];
+		test->torn = last ? -1 : (int) producer;
 	}
 	else if (next == RF_ORDER_END)
 	{

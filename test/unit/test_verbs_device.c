@@ -1,6 +1,7 @@
 /*
- * test_verbs_device.c - how rdma_fdw.device names a device and its port, and the messages of opening
- * an RDMA device when it cannot be done. Runs with and without a device; the memlock limit can only be too small for a device that is there.
+ * test_verbs_device.c - how rdma_fdw.device names a device and its port, and the messages where an
+ * RDMA device cannot be opened. Runs with and without a device; the memlock limit can only be too
+ * small for a device that is there.
  */
 #include <grp.h>
 #include <stdio.h>

@@ -103,7 +103,8 @@ is_subselect(PlannerInfo *root, RfRelInfo *join, RfRelInfo *side)
 {
 	ListCell   *lc;
 
-	if (!is_nullable(&join->join, side) || (side->fragment != NULL && side->fragment->moved != NULL))
+	if (!is_nullable(&join->join, side) ||
+		(side->fragment != NULL && side->fragment->moved != NULL))
 		return false;
 	/* conditions of its own cannot go to ON here */
 	if (join->join.type == JOIN_FULL && !rf_can_close(side))

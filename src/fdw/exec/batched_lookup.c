@@ -769,7 +769,7 @@ send_keys(RfLookup *lookup, Known *const *values, int count)
 	lookup->counters.statements++;
 }
 
-/* A statement for so many values starts. */
+/* Notes the time at which a statement that asks for `count` values starts. */
 static void
 note_start(LookupPace *pace, int count)
 {

@@ -420,10 +420,8 @@ explain_nodes_written(DirectState *state, ExplainState *es)
 
 		if (text)
 		{
-			ExplainPropertyText(psprintf("Node %s", name),
-								state->results[i] != NULL ? psprintf("rows=%d", rows) :
-								"not executed",
-								es);
+			ExplainPropertyText(psprintf("Node %s", name), state->results[i] == NULL ?
+								"not executed" : psprintf("rows=%d", rows), es);
 			continue;
 		}
 		ExplainOpenGroup("Node", NULL, true, es);

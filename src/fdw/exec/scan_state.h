@@ -119,7 +119,7 @@ typedef struct RfScanRows
 	bool		has_table;		/* and the remote tableoid behind it: rows are locked one by one */
 	bool		has_system_columns; /* system columns other than ctid and tableoid are used */
 	bool		plain_slot;		/* rows go to a heap tuple slot, directly */
-	bool		by_value;		/* every column is passed by value: rows do not point into batches */
+	bool		by_value;		/* all columns are: rows do not point into batches */
 	bool		need_batch;		/* the decoder's rows, if any, precede a rescan */
 	Oid			row_table;		/* of the last row */
 	RfDecoder  *decoder;
@@ -132,7 +132,7 @@ typedef struct RfScanRows
 typedef struct RfScanParams
 {
 	int			count;			/* with the keys, which are the last */
-	List	   *exprs;			/* ExprStates: of the remote parameters, then of further fdw_exprs */
+	List	   *exprs;			/* ExprStates: remote parameters, then further fdw_exprs */
 	FmgrInfo   *out;
 	const char **types;
 	int			depends;		/* RF_TEXT_*, of any parameter's text */
@@ -185,7 +185,7 @@ typedef struct RfScanAsync
 typedef struct RfScanParallel
 {
 	RfStreamAddress *shared;	/* of each part, in the query's dynamic shared memory; the leader
-								 * writes it while no worker of the node runs; NULL without workers */
+								 * writes it while no worker of the node runs; else NULL */
 	RfStreamReader *reader;		/* in a worker: reads its share of the streams; NULL: elsewhere */
 } RfScanParallel;
 

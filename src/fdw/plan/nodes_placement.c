@@ -477,9 +477,9 @@ rf_add_choice(RfChoices *choices, RfRelInfo *info)
 }
 
 /*
- * The cost of the cheapest statement whose rows lie as well as this fragment's, among the
- * statements that cost at most `least`. Where the list of statements is full, it is at most the
- * cost of the dearest one, which a cheaper statement replaces.
+ * Returns the cost of the cheapest statement in the list that costs at most `least` and whose rows
+ * lie as well as this fragment's. If the list is full, a new statement has to be cheaper than the
+ * dearest statement in it, so the result is at most that statement's cost.
  */
 Cost
 rf_dearer_choice(RfChoices *choices, RfFragment *fragment, Cost least)

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # run_sql.sh: pg_regress over sql/NN_name.sql against clusters of its own (see run_common.sh for how the inputs find them).
-# TESTS="01_a 02_b" runs only those. run_check.sh calls it: RF_GROUP=tcp is the part that make check runs over TCP.
+# TESTS="01_a 02_b" runs only those; SHARE=n every nth input, tomorrow the next ones, so that n days run them all. run_check.sh
+# calls it: RF_GROUP=tcp is the part that make check runs over TCP.
 set -uo pipefail
 . "$(dirname "$0")/run_common.sh"
 
@@ -21,6 +22,12 @@ if [ -n "${TESTS:-}" ]; then
 	read -ra tests <<<"$TESTS"
 elif [ "$group" = tcp ]; then
 	tests=("${over_tcp[@]}")
+elif [ "${SHARE:-1}" -gt 1 ]; then
+	first=$(($(date +%s) / 86400 % SHARE))
+	printf '%s of %s inputs, every %s from the %s on: SHARE=1 runs all\n' "$(((${#tests[@]} - first + SHARE - 1) / SHARE))" "${#tests[@]}" "$SHARE" "$((first + 1))"
+	for number in "${!tests[@]}"; do
+		[ $((number % SHARE)) = "$first" ] || unset "tests[number]"
+	done
 fi
 # A machine of its own is switched off with its servers.
 [ -n "${RF_PREPARED:-}" ] || trap rf_stop_all EXIT

@@ -2,7 +2,7 @@
 # check.sh GROUP: the tests over soft-RoCE, in virtual machines (vm.sh). run_check.sh calls it for these groups:
 #
 #   roce        plain C programs that want a device, and SQL inputs that together take every way to a device (chosen, below)
-#   roce_sql    all SQL inputs with rdma_fdw.provider = verbs
+#   roce_sql    all SQL inputs with rdma_fdw.provider = verbs (SHARE as in run_sql.sh)
 #   roce_pair   two machines with a wire between them (pair.sh)
 #
 # Everything is built and initialized out here, where it is fast; only the tests run inside. Reports through RF_RESULTS like its siblings.
@@ -31,12 +31,14 @@ case $group in
 	roce_pair) tests= ;;
 esac
 
-# A data directory with the tests' database: initdb takes 12 s under emulation. The machines of a pair make copies of it; the machine
-# that runs SQL inputs finds its three clusters, of whose files it copies what it writes to.
+# Clusters with the tests' database: initdb takes 12 s under emulation. The machines of a pair make copies of one; the machine that
+# runs SQL inputs finds three with system identifiers of their own, and copies of their files what it writes to.
+clusters="coord n1 n2" folder=$RF_WORK/sql_verbs
+[ "$group" != roce_pair ] || clusters=cluster folder=$work/template
 if [ "$tests" != unit ] &&
-	! (rf_init "$work/template" && rf_start cluster && rf_database cluster && RF_DB=contrib_regression rf_sql cluster "CREATE EXTENSION rdma_fdw" &&
-		rf_stop cluster fast && rf_init "$RF_WORK/sql_verbs" && export RF_TEMPLATE=$work/template/cluster &&
-		rf_create coord trust && rf_create n1 trust && rf_create n2 trust); then
+	! (rf_init "$folder" && for name in $clusters; do
+		rf_start "$name" && rf_database "$name" && RF_DB=contrib_regression rf_sql "$name" "CREATE EXTENSION rdma_fdw" && rf_stop "$name" fast || exit 1
+	done); then
 	rf_result FAIL "$group" "no data directory"
 	exit 1
 fi
@@ -65,7 +67,7 @@ done
 
 VM_OUT=$work/out VM_STALL=${RF_VM_STALL:-1200} VM_TIMEOUT=${RF_VM_TIMEOUT:-7200} "$here/vm.sh" env RF_WORK="$RF_WORK" \
 	RF_TREE="$RF_TREE" RF_PREFIX="$RF_PREFIX" RF_RESULTS="$work/out/results" RF_TIMEOUT=0 PG_CONFIG="${PG_CONFIG:-pg_config}" \
-	TESTS="$tests" RF_AGAIN="${RF_AGAIN:-}" RF_USER="$RF_USER" PROVIDER=verbs $few "$here/inside.sh" "$work" 2>"$work/vm.log"
+	SHARE="${SHARE:-1}" TESTS="$tests" RF_AGAIN="${RF_AGAIN:-}" RF_USER="$RF_USER" PROVIDER=verbs $few "$here/inside.sh" "$work" 2>"$work/vm.log"
 status=$?
 cat "$work/vm.log" >&2
 cat "$work/out/results" >>"${RF_RESULTS:-/dev/null}" 2>/dev/null

@@ -102,7 +102,6 @@ SELECT said($$SELECT rdma.upsert('t', 'SELECT 1 AS id, ''a''::text AS part', '{i
 RESET ROLE;
 SELECT same();
 -- core's own
-SELECT said('INSERT INTO t (id, part) VALUES (1, ''a'') ON CONFLICT (id, part) DO UPDATE SET v = 1');
 SELECT left(said('MERGE INTO t USING news ON t.id = news.id WHEN MATCHED THEN DELETE'), 40);
 
 SET client_min_messages = warning;

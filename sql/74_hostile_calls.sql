@@ -116,6 +116,10 @@ SELECT i, says(format('SELECT rdma_internal.store(store_request(), %L, %L, %L)',
 	(1, '', '{a}'), (2, 'h74.t(a) VALUES (1) --', '{a}'), (3, 'h74.t(a)values(1)', '{a}'), (4, 'nothing', '{a}'), (5, 'public.secret74', '{word}'), (6, 'pg_catalog.pg_authid', '{rolname}'),
 	(7, 'a.b.c.d', '{a}'), (8, 'h74.t', '{}'), (9, 'h74.t', '{a,b}'), (10, 'h74.t', '{NULL}'), (11, 'h74.t', '{{a}}'), (12, 'h74.t', '{"a) VALUES (1) --"}'), (13, 'h74.t', '{ctid}'),
 	(14, 'h74.t', '{xx}'), (15, 'rdma.stat_engine', '{pid}')) v(i, relation, names) ORDER BY i;
+-- ON CONFLICT, and other commands in its place
+SELECT i, says(format('SELECT rdma_internal.store(store_request(flags => %s), %L, %L, %L, %L)', flags, 'h74.t', '{a}', '\x', conflict)) FROM (VALUES
+	(1, 1, ' ON CONFLICT DO NOTHING; DROP TABLE h74.t'), (2, 1, ''), (3, 1, ' RETURNING a'), (4, 1, ' ON CONFLICT DO NOTHING RETURNING a'), (5, 1, ' UNION SELECT 1'), (6, 1, NULL),
+	(7, 0, ' ON CONFLICT DO NOTHING'), (8, 1, ' ON CONFLICT (a) DO UPDATE SET a = 1'), (9, 1, ' ON CONFLICT DO NOTHING')) v(i, flags, conflict) ORDER BY i;
 -- what comes as rows
 SELECT says(format('SELECT rdma_internal.store(store_request(), %L, %L, %L::bytea)', 'h74.t', '{a}', batch)) FROM (VALUES
 	(1, '\x00'::bytea), (2, decode(repeat('ff', 200), 'hex')), (3, decode(repeat('00', 4096), 'hex'))) v(i, batch) ORDER BY i;

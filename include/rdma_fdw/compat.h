@@ -52,6 +52,21 @@
 #error "rdma_fdw supports PostgreSQL 15 to 18"
 #endif
 
+/* 18 took the "Ext" from the name, and wants to know what kind of slot comes. */
+static inline TupleHashTable
+rf_build_tuple_hash(PlanState *parent, TupleDesc desc, const TupleTableSlotOps *ops, int count,
+					AttrNumber *columns, const Oid *equal, FmgrInfo *hash, Oid *collations,
+					MemoryContext meta, MemoryContext table, MemoryContext temporary)
+{
+#if PG_VERSION_NUM >= 180000
+	return BuildTupleHashTable(parent, desc, ops, count, columns, equal, hash, collations, 256, 0,
+							   meta, table, temporary, false);
+#else
+	return BuildTupleHashTableExt(parent, desc, count, columns, equal, hash, collations, 256, 0,
+								  meta, table, temporary, false);
+#endif
+}
+
 /*
  * Inside a GUC nest level: the search_path that 17's maintenance commands run a table owner's code
  * with, for older servers, too.

@@ -511,7 +511,7 @@ typedef struct RfLoadSpec
 	const char *const *column_names;	/* remote names, bare */
 	TupleDesc	desc;			/* of the slots that come */
 	const AttrNumber *attnums;	/* source of the columns' values */
-	bool		do_nothing;		/* INSERT: ON CONFLICT DO NOTHING */
+	const char *conflict;		/* INSERT: its ON CONFLICT, where the table is t; or NULL */
 	bool		may_refuse;		/* rf_load_add may return false */
 	uint32		receive_buffers;
 	uint32		receive_buffer_size;	/* bytes of each */

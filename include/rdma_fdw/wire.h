@@ -442,7 +442,7 @@ typedef struct RfStoreRequest
 								 * inserted */
 } RfStoreRequest;
 
-#define RF_STORE_DO_NOTHING	0x1 /* ON CONFLICT DO NOTHING */
+#define RF_STORE_ON_CONFLICT	0x1 /* the last argument of the call has the clause */
 /*
  * Rows that are there: the first place_count columns are ctid, tableoid, and the columns of the
  * distribution key, the others are new values; or rows are deleted, and there are no others.

@@ -40,7 +40,7 @@
 #include "session.h"
 #include "waiting.h"
 
-#define STORE_SQL	"SELECT rdma_internal.store($1, $2, $3, $4)"
+#define STORE_SQL	"SELECT rdma_internal.store($1, $2, $3, $4, $5)"
 
 /* After this many batches of one row, this many rows are refused before another batch is tried. */
 #define SINGLE_BATCHES	2
@@ -198,16 +198,16 @@ create_encoder(RfLoad *load)
 static void
 send_request(RfLoad *load, const char *batch, uint32 length)
 {
-	static const Oid types[] = {BYTEAOID, TEXTOID, TEXTARRAYOID, BYTEAOID};
+	static const Oid types[] = {BYTEAOID, TEXTOID, TEXTARRAYOID, BYTEAOID, TEXTOID};
 	RfSession  *session = load->session;
 	PGconn	   *conn = session->conn;
 	RfStoreRequest request;
 	RfTypeImage image;
 	StringInfoData head;
 	StringInfoData names;
-	const char *arguments[4];
-	int			lengths[4];
-	int			formats[4] = {1, 1, 1, 1};
+	const char *arguments[5];
+	int			lengths[5];
+	int			formats[5] = {1, 1, 1, 1, 1};
 	bool		sent;
 
 	if (!pg_strong_random(&load->id, sizeof(load->id)))
@@ -216,7 +216,7 @@ send_request(RfLoad *load, const char *batch, uint32 length)
 	request.wire_version = RF_WIRE_VERSION;
 	request.flags = load->spec.operation == CMD_UPDATE ? RF_STORE_UPDATE :
 		load->spec.operation == CMD_DELETE ? RF_STORE_DELETE :
-		load->spec.do_nothing ? RF_STORE_DO_NOTHING :
+		load->spec.conflict ? RF_STORE_ON_CONFLICT :
 		0;
 	rf_node_self(&request.node, &image);
 	request.id = load->id;
@@ -240,6 +240,8 @@ send_request(RfLoad *load, const char *batch, uint32 length)
 	lengths[2] = names.len;
 	arguments[3] = batch;
 	lengths[3] = length;
+	arguments[4] = load->spec.conflict;
+	lengths[4] = load->spec.conflict ? strlen(load->spec.conflict) : 0;
 
 	/*
 	 * From here on an error finds the session busy, and the end of the transaction puts that
@@ -248,7 +250,7 @@ send_request(RfLoad *load, const char *batch, uint32 length)
 	session->load = load;
 	rf_session_will_write(session);
 	sent = rf_pipeline_begin(session, load->level, &load->pipeline) &&
-		PQsendQueryParams(conn, STORE_SQL, 4, types, arguments, lengths, formats, 1);
+		PQsendQueryParams(conn, STORE_SQL, 5, types, arguments, lengths, formats, 1);
 	rf_pipeline_send(session, sent);
 	pfree(head.data);
 	pfree(names.data);

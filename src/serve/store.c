@@ -51,6 +51,7 @@
 #include "optimizer/planmain.h"
 #include "optimizer/restrictinfo.h"
 #include "optimizer/tlist.h"
+#include "parser/parser.h"
 #include "parser/parse_func.h"
 #include "rdma_fdw/as_role.h"
 #include "rdma_fdw/batch.h"
@@ -95,6 +96,7 @@ typedef struct Incoming
 	Oid			receive;		/* OID of rdma_internal.receive() */
 	TupleDesc	sent;			/* as values come */
 	TupleDesc	wanted;			/* as the INSERT takes them */
+	const char *conflict;		/* ON CONFLICT of the INSERT, or NULL */
 	bytea	   *batch;			/* all rows, or NULL: they come by flow */
 	List	   *statements;		/* that are run for it, the outermost first */
 	uint64		row;			/* being read or written, from 1; 0 before the first */
@@ -649,6 +651,20 @@ rf_store_show(const char *sql)
 	rf_request_show(&store_request, sql);
 }
 
+/* The clause is the caller's, who may run any command; but no other command may hide in it. */
+static void
+check_single(const char *sql)
+{
+	List	   *statements = raw_parser(sql, RAW_PARSE_DEFAULT);
+	Node	   *statement = list_length(statements) == 1 ?
+		linitial_node(RawStmt, statements)->stmt : NULL;
+
+	if (statement == NULL || !IsA(statement, InsertStmt) ||
+		((InsertStmt *) statement)->onConflictClause == NULL ||
+		((InsertStmt *) statement)->returningList != NIL)
+		bad_request("It has something other than ON CONFLICT.");
+}
+
 /* Runs the INSERT of a request; returns the number of rows that were inserted. */
 static uint64
 insert_rows(Incoming *in, const char *row_types)
@@ -657,13 +673,16 @@ insert_rows(Incoming *in, const char *row_types)
 	int			result;
 
 	initStringInfo(&sql);
-	appendStringInfo(&sql, "INSERT INTO %s", in->relation);
+	appendStringInfo(&sql, "INSERT INTO %s%s", in->relation, in->conflict ? " AS t" : "");
 	for (int i = 0; i < in->wanted->natts; i++)
 		appendStringInfo(&sql, "%s%s", i == 0 ? "(" : ", ",
 						 quote_identifier(NameStr(TupleDescAttr(in->wanted, i)->attname)));
 	appendStringInfo(&sql, ") SELECT * FROM rdma_internal.receive() AS r(%s)", row_types);
-	if ((in->request->flags & RF_STORE_DO_NOTHING) != 0)
-		appendStringInfoString(&sql, " ON CONFLICT DO NOTHING");
+	if (in->conflict)
+	{
+		appendStringInfoString(&sql, in->conflict);
+		check_single(sql.data);
+	}
 	in->statements = list_make1(sql.data);
 	rf_store_show(sql.data);
 	result = SPI_execute(sql.data, false, 0);
@@ -775,12 +794,17 @@ rdma_store(PG_FUNCTION_ARGS)
 	PreventCommandIfParallelMode(command);
 	in.number = ++last_number;
 	in.relation = NameListToQuotedString(relation_name(text_to_cstring(PG_GETARG_TEXT_PP(1))));
+	in.conflict = PG_ARGISNULL(4) ? NULL : text_to_cstring(PG_GETARG_TEXT_PP(4));
+	if ((in.conflict != NULL) != (in.request->flags == RF_STORE_ON_CONFLICT))
+		bad_request("Its flags do not fit its ON CONFLICT.");
 	in.batch = PG_ARGISNULL(3) ? NULL : PG_GETARG_BYTEA_PP(3);
 	in.receive = LookupFuncName(list_make2(makeString("rdma_internal"), makeString("receive")), 0,
 								NULL,
 								false);
 	in.reply.wire_version = RF_WIRE_VERSION;
 	as_owner = rf_owner_begin_if_set(&before);
+	if (as_owner && in.conflict != NULL)
+		bad_request("Rows that are stored as their table's owner have no ON CONFLICT.");
 	row_types = describe_rows(&in, columns, PG_GETARG_ARRAYTYPE_P(2));
 
 	SPI_connect();

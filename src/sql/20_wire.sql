@@ -12,10 +12,11 @@ AS 'MODULE_PATHNAME', 'rdma_stream' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION rdma_internal.stream(bytea, text, text[], text[]) IS
     'run a query with the caller''s rights and send its rows as column batches';
 
-CREATE FUNCTION rdma_internal.store(request bytea, relation text, columns text[], batch bytea)
+CREATE FUNCTION rdma_internal.store(request bytea, relation text, columns text[], batch bytea,
+    conflict text DEFAULT NULL)
 RETURNS bytea
 AS 'MODULE_PATHNAME', 'rdma_store' LANGUAGE C VOLATILE PARALLEL UNSAFE;
-COMMENT ON FUNCTION rdma_internal.store(bytea, text, text[], bytea) IS
+COMMENT ON FUNCTION rdma_internal.store(bytea, text, text[], bytea, text) IS
     'insert rows that another node sends as column batches, or update or delete rows that it names, with the '
     'caller''s rights';
 

@@ -22,6 +22,9 @@ extern void rf_classify_conditions(PlannerInfo *root, RelOptInfo *baserel, List 
  */
 extern bool rf_is_shippable_expr(PlannerInfo *root, RelOptInfo *rel, Expr *expr);
 
+/* The same for what there is no other way to do: rdma_fdw.push_down does not count. */
+extern bool rf_nodes_can_evaluate(PlannerInfo *root, RelOptInfo *rel, Expr *expr);
+
 /* Why it cannot evaluate one, for EXPLAIN: "function f(integer) is volatile" */
 extern char *rf_why_not_shippable(PlannerInfo *root, RelOptInfo *rel, Expr *expr);
 
@@ -128,6 +131,13 @@ extern char *rf_batch_statement(PlannerInfo *root, RelOptInfo *rel, List *condit
 extern char *rf_print_expr(Index relid, Oid foreigntableid, Expr *expr, bool assigned,
 						   List **params, List **param_types);
 
+/* The same over the row of a conflict that is there, t, and the one that came, excluded. */
+extern char *rf_print_of_rows(Index relid, Index excluded, Oid foreigntableid, Expr *expr,
+							  bool assigned, List **params, List **param_types);
+
+/* The statement with literals in place of its parameters $first, ...; NULL: it is NULL. */
+extern char *rf_with_literals(const char *sql, int first, int count, const char *const *values);
+
 /* A statement that the data node runs in place of a ModifyTable and its scan. */
 typedef struct RfDirectModify
 {
@@ -152,10 +162,11 @@ extern bool rf_build_join_modify(PlannerInfo *root, RelOptInfo *joinrel, Index t
 
 /*
  * INSERT of the rows of info's relation, its statement's targets, into a foreign table: sets sql,
- * params, param_types and exchanges.
+ * params, param_types and exchanges. conflict: text of its ON CONFLICT, or NULL; named: there the
+ * table is t.
  */
-extern void rf_build_insert(PlannerInfo *root, RfRelInfo *info, Oid relid, bool do_nothing,
-							RfDirectModify *statement);
+extern void rf_build_insert(PlannerInfo *root, RfRelInfo *info, Oid relid, const char *conflict,
+							bool named, RfDirectModify *statement);
 
 /* Quoted and qualified remote name of a foreign table. */
 extern char *rf_remote_relation_name(const RfTableOptions *opts);

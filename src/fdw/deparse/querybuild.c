@@ -982,7 +982,7 @@ declare_parameters(BuildContext *cxt)
 }
 
 void
-rf_build_insert(PlannerInfo *root, RfRelInfo *info, Oid relid, bool do_nothing,
+rf_build_insert(PlannerInfo *root, RfRelInfo *info, Oid relid, const char *conflict, bool named,
 				RfDirectModify *statement)
 {
 	RfRelInfo  *scan = info->upper.scan ? info->upper.scan : info;
@@ -997,7 +997,8 @@ rf_build_insert(PlannerInfo *root, RfRelInfo *info, Oid relid, bool do_nothing,
 
 	rf_table_options(table, GetForeignServer(table->serverid), &opts);
 	initStringInfo(&buf);
-	appendStringInfo(&buf, "INSERT INTO %s", rf_remote_relation_name(&opts));
+	appendStringInfo(&buf, "INSERT INTO %s%s", rf_remote_relation_name(&opts),
+					 named ? " AS t" : "");
 	foreach(lc, statement->target_attrs)
 		appendStringInfo(&buf, "%s%s", lc == list_head(statement->target_attrs) ? "(" : ", ",
 						 quote_identifier(rf_column_name(relid, lfirst_int(lc))));
@@ -1010,8 +1011,8 @@ rf_build_insert(PlannerInfo *root, RfRelInfo *info, Oid relid, bool do_nothing,
 	rf_append_statement(&buf, &cxt, info, values,
 						IS_SIMPLE_REL(info->rel) && info->select == NULL && info->fragment == NULL ?
 						info->planned.conditions : scan->remote_conds, NIL, false);
-	if (do_nothing)
-		appendStringInfoString(&buf, " ON CONFLICT DO NOTHING");
+	if (conflict)
+		appendStringInfoString(&buf, conflict);
 	statement->sql = psprintf("%s%s", declare_parameters(&cxt), buf.data);
 	AtEOXact_GUC(true, nestlevel);
 	Assert(!node.own && cxt.leaving == NIL);

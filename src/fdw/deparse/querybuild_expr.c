@@ -834,19 +834,17 @@ rf_assigned_parameter(Node *value, BuildContext *cxt)
 	return psprintf("$%d", list_length(cxt->params));
 }
 
-char *
-rf_print_expr(Index relid, Oid foreigntableid, Expr *expr, bool assigned,
-			  List **params, List **param_types)
+/* Columns are those of these tables; with several of them they have their table's name. */
+static char *
+print_alone(List *tables, Relids relids, Expr *expr, bool assigned, List **params,
+			List **param_types)
 {
-	BuildContext cxt = {NULL, bms_make_singleton(relid)};
-	TableRef   *table = palloc0(sizeof(TableRef));
+	BuildContext cxt = {NULL, relids};
 	int			nestlevel = rf_neutral_settings(RF_TEXT_ALL);
 	char	   *text;
 
-	table->relid = relid;
-	table->name = psprintf("r%u", relid);
-	table->foreigntableid = foreigntableid;
-	cxt.tables = list_make1(table);
+	cxt.tables = tables;
+	cxt.qualified = list_length(tables) > 1;
 	cxt.params = *params;
 	cxt.param_types = *param_types;
 	cxt.writes = true;
@@ -857,4 +855,82 @@ rf_print_expr(Index relid, Oid foreigntableid, Expr *expr, bool assigned,
 	*params = cxt.params;
 	*param_types = cxt.param_types;
 	return text;
+}
+
+/* A value without its type, which the column there gives it: of an enum the name may differ. */
+static char *
+assigned_literal(const Const *value)
+{
+	int			nestlevel = rf_neutral_settings(RF_TEXT_ALL);
+	char	   *text = "NULL";
+	Oid			output;
+	bool		varlena;
+
+	getTypeOutputInfo(value->consttype, &output, &varlena);
+	if (!value->constisnull)
+		text = quote_literal_cstr(OidOutputFunctionCall(output, value->constvalue));
+	AtEOXact_GUC(true, nestlevel);
+	return text;
+}
+
+static TableRef *
+table_alone(Index relid, const char *name, Oid foreigntableid)
+{
+	TableRef   *table = palloc0(sizeof(TableRef));
+
+	table->relid = relid;
+	table->name = pstrdup(name);
+	table->foreigntableid = foreigntableid;
+	return table;
+}
+
+char *
+rf_print_expr(Index relid, Oid foreigntableid, Expr *expr, bool assigned,
+			  List **params, List **param_types)
+{
+	return print_alone(list_make1(table_alone(relid, psprintf("r%u", relid), foreigntableid)),
+					   bms_make_singleton(relid), expr, assigned, params, param_types);
+}
+
+char *
+rf_print_of_rows(Index relid, Index excluded, Oid foreigntableid, Expr *expr, bool assigned,
+				 List **params, List **param_types)
+{
+	if (assigned && IsA(expr, Const))
+		return assigned_literal((Const *) expr);
+	return print_alone(list_make2(table_alone(relid, "t", foreigntableid),
+								  table_alone(excluded, "excluded", foreigntableid)),
+					   bms_add_member(bms_make_singleton(relid), excluded), expr, assigned, params,
+					   param_types);
+}
+
+/* The text is as finish_text() leaves it: a quote inside quotes is doubled, as a backslash is. */
+char *
+rf_with_literals(const char *sql, int first, int count, const char *const *values)
+{
+	StringInfoData buf;
+
+	initStringInfo(&buf);
+	while (*sql != '\0')
+	{
+		char	   *end;
+		long		number;
+
+		if (*sql == '\'' || *sql == '"')
+		{
+			end = strchr(sql + 1, *sql) + 1;
+			appendBinaryStringInfo(&buf, sql, end - sql);
+			sql = end;
+			continue;
+		}
+		if (*sql == '$' && (number = strtol(sql + 1, &end, 10) - first) >= 0 && number < count)
+		{
+			appendStringInfoString(&buf, values[number] == NULL ? "NULL" :
+								   quote_literal_cstr(values[number]));
+			sql = end;
+			continue;
+		}
+		appendStringInfoChar(&buf, *sql++);
+	}
+	return buf.data;
 }

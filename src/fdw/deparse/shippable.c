@@ -890,11 +890,15 @@ init_context(WalkContext *cxt, PlannerInfo *root, RelOptInfo *rel)
 bool
 rf_is_shippable_expr(PlannerInfo *root, RelOptInfo *rel, Expr *expr)
 {
+	return rf_push_down != RF_PUSH_DOWN_NONE && rf_nodes_can_evaluate(root, rel, expr);
+}
+
+bool
+rf_nodes_can_evaluate(PlannerInfo *root, RelOptInfo *rel, Expr *expr)
+{
 	WalkContext cxt;
 	CollationState state = {InvalidOid, ORIGIN_NONE};
 
-	if (rf_push_down == RF_PUSH_DOWN_NONE)
-		return false;
 	init_context(&cxt, root, rel);
 	if (!walk((Node *) expr, &cxt, &state))
 		return false;

@@ -163,7 +163,7 @@ await_end(ModifyState *state)
  */
 static void
 begin_load(ModifyState *state, ModifyTableState *part, CmdType operation,
-		   const RfTableOptions *opts, bool do_nothing)
+		   const RfTableOptions *opts, const char *conflict)
 {
 	bool		by_place = state->place_count > 0;
 	int			count = list_length(state->attrs) + state->place_count;
@@ -208,7 +208,7 @@ begin_load(ModifyState *state, ModifyTableState *part, CmdType operation,
 	spec->column_count = count;
 	spec->column_names = names;
 	spec->attnums = attnums;
-	spec->do_nothing = do_nothing;
+	spec->conflict = conflict;
 	/* the copies of a table must report equal counts, whichever way rows are sent */
 	spec->may_refuse = state->distribution == NULL ||
 		state->distribution->placement != RF_PLACED_EVERYWHERE;
@@ -343,6 +343,7 @@ rdmaBeginForeignModify(ModifyTableState *mtstate, ResultRelInfo *result_rel, Lis
 	ForeignTable *table;
 	RfTableOptions opts;
 	ModifyState *state;
+	const char *conflict = NULL;
 
 	/* without a state EXPLAIN shows only the plan */
 	if (eflags & EXEC_FLAG_EXPLAIN_ONLY)
@@ -351,6 +352,8 @@ rdmaBeginForeignModify(ModifyTableState *mtstate, ResultRelInfo *result_rel, Lis
 	state = create_state(result_rel, mtstate->ps.state, mtstate->operation, plan->sql,
 						 plan->targets, plan->retrieved, plan->key);
 	state->copy_sql = plan->copy_sql;
+	if (mtstate->operation == CMD_INSERT)
+		conflict = rf_modify_begin_conflict(state, mtstate, plan);
 	table = GetForeignTable(RelationGetRelid(state->rel));
 	rf_table_options(table, GetForeignServer(table->serverid), &opts);
 	if (plan->move_delete != NULL)
@@ -361,7 +364,7 @@ rdmaBeginForeignModify(ModifyTableState *mtstate, ResultRelInfo *result_rel, Lis
 	}
 	else if (state->copy_sql == NULL &&
 			 may_load(result_rel, mtstate->operation, &opts, state->attrs, plan->retrieved))
-		begin_load(state, mtstate, mtstate->operation, &opts, plan->do_nothing);
+		begin_load(state, mtstate, mtstate->operation, &opts, conflict);
 	state->counted = mtstate->canSetTag;
 	state->check_partition = state->rel->rd_rel->relispartition &&
 		(mtstate->operation == CMD_INSERT ||
@@ -386,7 +389,7 @@ rdmaBeginForeignInsert(ModifyTableState *mtstate, ResultRelInfo *result_rel)
 	RfTableOptions opts;
 	RfRowWrite	write;
 	ModifyState *state;
-	bool		do_nothing = false;
+	RfConflict	conflict = {NULL};
 	char	   *sql;
 	Index		rti;
 
@@ -400,7 +403,7 @@ rdmaBeginForeignInsert(ModifyTableState *mtstate, ResultRelInfo *result_rel)
 
 	rf_table_options(table, GetForeignServer(table->serverid), &opts);
 	if (plan && plan->onConflictAction == ONCONFLICT_NOTHING)
-		do_nothing = true;
+		conflict.sql = " ON CONFLICT DO NOTHING";
 	else if (plan && plan->onConflictAction != ONCONFLICT_NONE)
 		elog(ERROR, "unexpected ON CONFLICT specification: %d", (int) plan->onConflictAction);
 
@@ -421,7 +424,7 @@ rdmaBeginForeignInsert(ModifyTableState *mtstate, ResultRelInfo *result_rel)
 	{
 		rel, &opts, rti, result_rel->ri_WithCheckOptions, result_rel->ri_returningList, targets
 	};
-	sql = rf_insert_sql(&write, do_nothing, &retrieved);
+	sql = rf_insert_sql(&write, &conflict, &retrieved);
 	state = create_state(result_rel, estate, CMD_INSERT, sql, targets, retrieved, NIL);
 
 	/*
@@ -432,7 +435,7 @@ rdmaBeginForeignInsert(ModifyTableState *mtstate, ResultRelInfo *result_rel)
 		may_load(result_rel, CMD_INSERT, &opts, state->attrs, retrieved))
 	{
 		state->copy = plan == NULL;
-		begin_load(state, mtstate, CMD_INSERT, &opts, do_nothing);
+		begin_load(state, mtstate, CMD_INSERT, &opts, conflict.sql);
 	}
 	state->counted = plan != NULL && mtstate->canSetTag;
 
@@ -521,6 +524,8 @@ rdmaExecForeignInsert(EState *estate, ResultRelInfo *result_rel, TupleTableSlot 
 	begin_writing(state, estate);
 	if (state->check_partition)
 		ExecPartitionCheck(result_rel, slot, estate, true);
+	if (state->conflict)
+		rf_modify_note_conflict(state, slot);
 	if (state->distribution && state->distribution->placement == RF_PLACED_EVERYWHERE)
 		return insert_everywhere(state, slot);
 	target = choose_target(state, slot);

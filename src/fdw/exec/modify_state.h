@@ -17,6 +17,8 @@
 #include "exec.h"
 
 typedef struct RfRowMoves RfRowMoves;
+typedef struct RfConflictKeys RfConflictKeys;
+struct RfModifyPlan;
 
 /* One data node; sessions are opened for the first row that goes there. */
 typedef struct ModifyTarget
@@ -73,6 +75,8 @@ typedef struct ModifyState
 	bool		counted;		/* its rows are part of the statement's count */
 	bool		copy;			/* it is COPY's */
 
+	RfConflictKeys *conflict;	/* ON CONFLICT DO UPDATE: of the rows so far; or NULL */
+
 	/* updates of the distribution key: rows wait for the end, see modify_move.c */
 	RfRowMoves *moves;
 	MemoryContextCallback gone;
@@ -112,6 +116,15 @@ extern void rf_modify_lock_first(Relation rel, RfCommand *command, bool delete);
 
 /* Raises an error: rows of the table cannot be told from each other by tableoid and ctid. */
 extern void rf_modify_ambiguous(Relation rel, int rows, Oid copy) __attribute__((noreturn));
+
+/*
+ * modify_conflict.c: puts the values of parameters into an INSERT's ON CONFLICT, in state->sql,
+ * too, and returns the clause, or NULL. Then each row, before it is sent: an ERROR if an earlier
+ * row of the statement has the same values in the columns of DO UPDATE's conflict.
+ */
+extern const char *rf_modify_begin_conflict(ModifyState *state, ModifyTableState *node,
+											const struct RfModifyPlan *plan);
+extern void rf_modify_note_conflict(ModifyState *state, TupleTableSlot *slot);
 
 /*
  * Rows of which an UPDATE assigns the distribution key. rf_row_moves_create: the statements are

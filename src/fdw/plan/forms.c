@@ -166,37 +166,6 @@ plan_joins(Query *query, const char *text, int options, ParamListInfo params,
 }
 
 /*
- * Core looks for an index of the foreign table, which has none, and would say no more than that.
- * What it leaves to the nodes is ON CONFLICT DO NOTHING without columns.
- */
-static void
-check_conflict(const Query *query)
-{
-	const OnConflictExpr *conflict = query->onConflict;
-	const RangeTblEntry *target;
-	ListCell   *lc;
-
-	foreach(lc, query->cteList)
-		check_conflict((Query *) lfirst_node(CommonTableExpr, lc)->ctequery);
-	if (conflict == NULL ||
-		(conflict->action == ONCONFLICT_NOTHING && conflict->arbiterElems == NIL))
-		return;
-	target = rt_fetch(query->resultRelation, query->rtable);
-	if (target->relkind != RELKIND_FOREIGN_TABLE || !rf_is_own_table(target->relid))
-		return;
-	ereport(ERROR,
-			(errcode(ERRCODE_INVALID_COLUMN_REFERENCE),
-			 errmsg("there is no unique or exclusion constraint matching the ON CONFLICT "
-					"specification"),
-			 conflict->action == ONCONFLICT_NOTHING ?
-			 errhint("The nodes' tables have their own: write ON CONFLICT DO NOTHING without "
-					 "columns.") :
-			 errhint("The nodes' tables have their own: SELECT rdma.upsert(%s, 'SELECT ...', "
-					 "'{...}', '...').",
-					 quote_literal_cstr(quote_identifier(get_rel_name(target->relid))))));
-}
-
-/*
  * Functions in FROM whose query core would put into the statement later: only then their tables
  * would be part of it, unseen by all that looks at the statement as a whole.
  */
@@ -238,7 +207,7 @@ plan_all(Query *query, const char *text, int options, ParamListInfo params,
 	PlannedStmt *plain;
 
 	rf_check_row_names(query);
-	check_conflict(query);
+	rf_take_conflicts(query);
 	rf_mark_late_locks(query);
 	if (rf_push_down != RF_PUSH_DOWN_ALL)
 		return plan_one(query, text, options, params);

@@ -142,7 +142,7 @@ rf_plan_direct_insert(PlannerInfo *root, ModifyTable *plan, Index target)
 	RangeTblEntry *rte = planner_rt_fetch(target, root);
 	ForeignServer *server = GetForeignServer(GetForeignServerIdByRelId(rte->relid));
 	ForeignScan *scan = (ForeignScan *) outerPlan(plan);
-	bool		do_nothing = plan->onConflictAction == ONCONFLICT_NOTHING;
+	RfConflict *conflict;
 	RelOptInfo *scanned;
 	RfRelInfo  *info;
 	RfDirectPlan *direct;
@@ -150,8 +150,7 @@ rf_plan_direct_insert(PlannerInfo *root, ModifyTable *plan, Index target)
 	bool		possible;
 
 	if (!IsA(scan, ForeignScan) || scan->scan.plan.qual != NIL || scan->scan.plan.initPlan != NIL ||
-		plan->returningLists != NIL || root->rowMarks != NIL ||
-		(plan->onConflictAction != ONCONFLICT_NONE && !do_nothing))
+		plan->returningLists != NIL || root->rowMarks != NIL)
 		return false;
 	scanned = scanned_rel(root, scan);
 	if (scanned == NULL || scanned->serverid != server->serverid ||
@@ -164,14 +163,15 @@ rf_plan_direct_insert(PlannerInfo *root, ModifyTable *plan, Index target)
 
 	rel = table_open(rte->relid, NoLock);	/* locked by the planner */
 	possible = !rel->rd_rel->relispartition && take_values(root, scanned, scan, rel, &statement);
+	conflict = rf_conflict(root, rel, target, plan->onConflictAction, 0);
 	table_close(rel, NoLock);
-	if (!possible)
+	if (!possible || conflict->params != NIL)
 		return false;
 	info = at_target(root, info, scan, rte->relid);
 	if (info == NULL)
 		return false;
 
-	rf_build_insert(root, info, rte->relid, do_nothing, &statement);
+	rf_build_insert(root, info, rte->relid, conflict->sql, conflict->columns != NIL, &statement);
 	if (!bms_is_empty(pull_varnos(root, (Node *) statement.params)))
 		return false;
 	scan->operation = CMD_INSERT;

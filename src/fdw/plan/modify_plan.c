@@ -212,8 +212,19 @@ rf_append_returning(StringInfo buf, Relation rel, Index rti, bool whole_row, Lis
 		append_returned(buf, "ctid", SelfItemPointerAttributeNumber, retrieved_attrs);
 }
 
+int
+rf_insert_params(const RfRowWrite *write)
+{
+	int			count = 0;
+	ListCell   *lc;
+
+	foreach(lc, write->target_attrs)
+		count += !is_generated(write->rel, lfirst_int(lc));
+	return count;
+}
+
 char *
-rf_insert_sql(const RfRowWrite *write, bool do_nothing, List **retrieved_attrs)
+rf_insert_sql(const RfRowWrite *write, const RfConflict *conflict, List **retrieved_attrs)
 {
 	Relation	rel = write->rel;
 	List	   *target_attrs = write->target_attrs;
@@ -222,7 +233,8 @@ rf_insert_sql(const RfRowWrite *write, bool do_nothing, List **retrieved_attrs)
 	int			param = 0;
 
 	initStringInfo(&buf);
-	appendStringInfo(&buf, "INSERT INTO %s", rf_remote_relation_name(write->opts));
+	appendStringInfo(&buf, "INSERT INTO %s%s", rf_remote_relation_name(write->opts),
+					 conflict && conflict->columns ? " AS t" : "");
 	foreach(lc, target_attrs)
 		appendStringInfo(&buf, "%s%s", lc == list_head(target_attrs) ? "(" : ", ",
 						 quote_identifier(rf_column_name(RelationGetRelid(rel), lfirst_int(lc))));
@@ -242,8 +254,8 @@ rf_insert_sql(const RfRowWrite *write, bool do_nothing, List **retrieved_attrs)
 		}
 		appendStringInfoChar(&buf, ')');
 	}
-	if (do_nothing)
-		appendStringInfoString(&buf, " ON CONFLICT DO NOTHING");
+	if (conflict && conflict->sql)
+		appendStringInfoString(&buf, conflict->sql);
 	rf_append_returning(&buf, rel, write->rti,
 						rel->trigdesc && rel->trigdesc->trig_insert_after_row, write->check_options,
 						write->returning, retrieved_attrs);
@@ -378,7 +390,7 @@ move_sql(const RfRowWrite *write, RfModifyPlan *plan)
 				 errhint("Leave RETURNING out, or delete the rows and insert them again.")));
 	insert.target_attrs = rf_all_columns(write->rel);
 	plan->move_delete = delete_sql(&insert, &retrieved);
-	plan->move_insert = rf_insert_sql(&insert, false, &retrieved);
+	plan->move_insert = rf_insert_sql(&insert, NULL, &retrieved);
 }
 
 List *
@@ -391,6 +403,7 @@ rdmaPlanForeignModify(PlannerInfo *root, ModifyTable *plan, Index resultRelation
 	RfRowWrite	write = {rel, &opts, resultRelation};
 	const RfDistribution *distribution = distribution_of(rel);
 	RfModifyPlan *result = rf_make_plan_node(RfModifyPlan);
+	RfConflict *conflict;
 
 	rf_table_options(table, GetForeignServer(table->serverid), &opts);
 	write.key = row_key(rel, distribution);
@@ -399,16 +412,18 @@ rdmaPlanForeignModify(PlannerInfo *root, ModifyTable *plan, Index resultRelation
 		write.check_options = (List *) list_nth(plan->withCheckOptionLists, subplan_index);
 	if (plan->returningLists)
 		write.returning = (List *) list_nth(plan->returningLists, subplan_index);
-	if (plan->onConflictAction == ONCONFLICT_NOTHING)
-		result->do_nothing = true;
-	else if (plan->onConflictAction != ONCONFLICT_NONE)
-		elog(ERROR, "unexpected ON CONFLICT specification: %d", (int) plan->onConflictAction);
 
 	switch (plan->operation)
 	{
 		case CMD_INSERT:
 			write.target_attrs = rf_all_columns(rel);
-			result->sql = rf_insert_sql(&write, result->do_nothing, &result->retrieved);
+			conflict = rf_conflict(root, rel, resultRelation, plan->onConflictAction,
+								   rf_insert_params(&write));
+			result->sql = rf_insert_sql(&write, conflict, &result->retrieved);
+			result->conflict = conflict->sql;
+			result->conflict_columns = conflict->columns;
+			result->conflict_params = conflict->params;
+			result->conflict_types = conflict->param_types;
 			break;
 		case CMD_UPDATE:
 			/* a BEFORE trigger may change any column */

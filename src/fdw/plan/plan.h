@@ -403,8 +403,33 @@ typedef struct RfRowWrite
 								 * another node than the first, where its ctid is another one */
 } RfRowWrite;
 
-/* The remote INSERT; *retrieved_attrs: the columns of its RETURNING, in order. */
-extern char *rf_insert_sql(const RfRowWrite *write, bool do_nothing, List **retrieved_attrs);
+/* ON CONFLICT of an INSERT */
+typedef struct RfConflict
+{
+	char	   *sql;			/* of the remote INSERT; NULL: there is no such clause */
+	List	   *columns;		/* DO UPDATE: IntList, those of the conflict; NIL: DO NOTHING */
+	List	   *params;			/* expressions whose values become $n in sql: the numbers follow
+								 * those of the row's values */
+	List	   *param_types;	/* OidList */
+} RfConflict;
+
+/* conflict.c: takes the clause out of a query and its WITH where the target is a foreign table */
+extern void rf_take_conflicts(Query *query);
+
+/*
+ * The clause that was taken out, or the action that core knows, for a target whose rows have so
+ * many parameters. ERROR if the nodes cannot do it. In the text the target is named t.
+ */
+extern RfConflict *rf_conflict(PlannerInfo *root, Relation rel, Index target, OnConflictAction core,
+							   int row_params);
+
+/*
+ * The remote INSERT; *retrieved_attrs: the columns of its RETURNING, in order. rf_insert_params: so
+ * many parameters are the row's values.
+ */
+extern char *rf_insert_sql(const RfRowWrite *write, const RfConflict *conflict,
+						   List **retrieved_attrs);
+extern int	rf_insert_params(const RfRowWrite *write);
 extern void rf_append_returning(StringInfo buf, Relation rel, Index rti, bool whole_row,
 								List *check_options, List *returning, List **retrieved_attrs);
 

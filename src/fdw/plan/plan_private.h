@@ -250,7 +250,10 @@ typedef struct RfModifyPlan
 	char	   *sql;
 	List	   *targets;		/* IntList: written attributes */
 	List	   *retrieved;		/* IntList: attributes returned by RETURNING, in order */
-	bool		do_nothing;		/* ON CONFLICT DO NOTHING */
+	char	   *conflict;		/* the fields of RfConflict */
+	List	   *conflict_columns;
+	List	   *conflict_params;
+	List	   *conflict_types;
 	char	   *move_delete;	/* the statements for rows that move to another node: there, */
 	char	   *move_insert;	/* and here; NULL: rows stay */
 	List	   *key;			/* IntList: the columns that name a row beside its place */

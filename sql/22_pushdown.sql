@@ -38,12 +38,12 @@ BEGIN
   END LOOP;
 END $$;
 
--- Prints Remote SQL and Filter of every foreign scan of a query, and checks that the rows are those of the table itself.
+-- Prints Remote SQL, Filter and its reasons of every foreign scan of a query, and checks that the rows are those of the table itself.
 CREATE FUNCTION pushed(query text) RETURNS SETOF text LANGUAGE plpgsql AS $$
 DECLARE line text; diff bigint; own text := replace(query, ' ft', ' ft_here');
 BEGIN
   FOR line IN EXECUTE 'EXPLAIN (VERBOSE, COSTS OFF) ' || query LOOP
-    IF line ~ '(Remote SQL|Filter|Join Filter|Index Cond|One-Time Filter): ' THEN
+    IF line ~ '(Remote SQL|Filter|Filtered Here|Join Filter|Index Cond|One-Time Filter): ' THEN
       RETURN NEXT regexp_replace(line, '^ +', '');
     END IF;
   END LOOP;
@@ -153,6 +153,19 @@ SELECT pushed('SELECT c1 FROM ft WHERE upper(''x'') = ''X'' AND lower(c2::text) 
 SELECT pushed('SELECT c1 FROM ft WHERE c2::text < ''5'' AND c2::text IN (''3'', ''4'') AND c1 < 9');
 SELECT pushed('SELECT c1 FROM ft WHERE c3 || c12 = ''0000100001''');
 
+-- each different reason once, with VERBOSE only, and in a list in other formats
+SELECT pushed('SELECT c1 FROM ft WHERE c4::text < ''2'' COLLATE "C" AND random() >= 0 AND random() < 2 AND (c1 = 1 OR c2::text < ''5'' OR c1 === 3)');
+SELECT pushed('SELECT c2, max(c1) FROM ft GROUP BY c2 HAVING push_mine(max(c1)) > 995');
+EXPLAIN (COSTS OFF) SELECT c1 FROM ft WHERE c1 === 5;
+CREATE FUNCTION reasons_in_json(query text) RETURNS json LANGUAGE plpgsql AS $$
+DECLARE plan json;
+BEGIN
+  EXECUTE 'EXPLAIN (VERBOSE, FORMAT JSON) ' || query INTO plan;
+  RETURN plan -> 0 -> 'Plan' -> 'Filtered Here';
+END $$;
+SELECT reasons_in_json('SELECT c1 FROM ft WHERE c1 === 5 AND c8 = ''ok''');
+SELECT reasons_in_json('SELECT c1 FROM ft WHERE c1 = 5') IS NULL AS nothing;
+
 -- system columns
 EXPLAIN (VERBOSE, COSTS OFF) SELECT c1 FROM ft WHERE c1 < 3 AND tableoid <> 0;
 SELECT c1 FROM ft WHERE c1 < 3 AND tableoid <> 0;
@@ -236,6 +249,7 @@ COMMIT;
 CREATE VIEW barrier WITH (security_barrier) AS SELECT c1, c2, c3 FROM ft WHERE c2 = 3;
 EXPLAIN (VERBOSE, COSTS OFF) SELECT c1 FROM barrier WHERE c1 = 13 AND 1 / (c1 - 14) < 1;
 SELECT c1 FROM barrier WHERE c1 = 13 AND 1 / (c1 - 14) < 1;
+EXPLAIN (VERBOSE, COSTS OFF) DELETE FROM barrier WHERE 1 / (c1 - 14) < 1;
 
 -- conditions without columns become a gate
 EXPLAIN (VERBOSE, COSTS OFF) SELECT c1 FROM ft WHERE c1 < 3 AND current_user = 'nobody';
@@ -260,6 +274,6 @@ SET client_min_messages = warning;
 DROP SERVER push_srv CASCADE;
 DROP VIEW ft_here;
 DROP SCHEMA push_remote, push_ext CASCADE;
-DROP FUNCTION pushed(text), push_mine(int), push_inlined(int);
+DROP FUNCTION pushed(text), reasons_in_json(text), push_mine(int), push_inlined(int);
 DROP OPERATOR === (int, int);
 DROP TABLE few;

@@ -1,7 +1,7 @@
 # The documents: docs/sql-reference.md has an entry for every function, view and column of a view, option and setting, and
 # for nothing else; what it says of a setting's default, range and time of change is what the server says. Links between
-# documents lead somewhere. Source files that documents and META.json name are there, and every .c file of src/fdw has its
-# line in docs/architecture.md.
+# documents lead somewhere. Reasons in EXPLAIN are as shown. Source files that documents and META.json name are there, and
+# every .c file of src/fdw has its line in docs/architecture.md.
 use strict;
 use warnings;
 use File::Basename;
@@ -225,6 +225,25 @@ foreach my $file (@documents)
 cmp_ok(scalar(@documents), '>', 10, 'the documents are here');
 none('tables of contents are complete', @unlisted);
 none('links lead to files and headings that are there', @broken);
+
+# Plans with reasons are as the document has them, but for what it leaves out ("...").
+$node->safe_psql('postgres', q{
+	CREATE SERVER n1 FOREIGN DATA WRAPPER rdma_fdw;
+	CREATE SERVER n2 FOREIGN DATA WRAPPER rdma_fdw;
+	CREATE SERVER many FOREIGN DATA WRAPPER rdma_fdw OPTIONS (nodes 'n1, n2');
+	CREATE SCHEMA dist;
+	CREATE FOREIGN TABLE dist.a (id int, x int, t text) SERVER many OPTIONS (distributed_by 'id');
+	CREATE FOREIGN TABLE dist.b (id int, aid int, y int, n int) SERVER many OPTIONS (distributed_by 'aid');
+	CREATE FUNCTION score(int) RETURNS int LANGUAGE plpgsql IMMUTABLE AS 'BEGIN RETURN $1; END'});
+foreach my $example (slurp_file("$tree/docs/performance.md") =~ /^### Why a \w+ is here\n+```\n(.*?)^```/msg)
+{
+	my ($statement, $plan) = $example =~ /\Ademo=# ([^;]*;)\n(.*)\z/s;
+	my $pattern = quotemeta($plan) =~ s/^(\\ )+\\\.\\\.\\\.\\\n/(?:.*\\n)*/mgr;
+
+	$statement =~ s/^demo-# //mg;
+	# nothing is known of the tables' rows
+	like($node->safe_psql('postgres', "SET enable_mergejoin = off; $statement") =~ s/^/ /mgr . "\n", qr/\A$pattern\z/, "the plan of: $statement");
+}
 
 # Source files
 none('source files that documents name are there', grep { !-e "$tree/$_" } keys %named);

@@ -28,6 +28,12 @@ extern bool rf_nodes_can_evaluate(PlannerInfo *root, RelOptInfo *rel, Expr *expr
 /* Why it cannot evaluate one, for EXPLAIN: "function f(integer) is volatile" */
 extern char *rf_why_not_shippable(PlannerInfo *root, RelOptInfo *rel, Expr *expr);
 
+/*
+ * For EXPLAIN (VERBOSE): the different reasons, Strings, why these conditions (bare) of a scan are
+ * evaluated here. NIL where a setting is the only one.
+ */
+extern List *rf_filtered_here(PlannerInfo *root, RelOptInfo *rel, List *conditions);
+
 /* Returns true if a column of the data node supplies the collation of this shippable expression. */
 extern bool rf_is_known_collation(PlannerInfo *root, RelOptInfo *rel, Expr *expr);
 

@@ -12,6 +12,7 @@
 #include "utils/regproc.h"
 
 #include "rdma_fdw/compat.h"
+#include "rdma_fdw/guc.h"
 
 #include "deparse.h"
 
@@ -62,71 +63,95 @@ find_part(Node *node, FindContext *cxt)
 	return true;
 }
 
+/*
+ * The name of the function or operator that this calls, its function, and whether the data node has
+ * it; NULL: it calls none.
+ */
 static char *
-describe_function(Oid funcid, const char *name, bool known)
+called(Node *node, RfRelInfo *info, Oid *funcid, bool *known)
 {
-	switch (func_volatile(funcid))
+	Oid			opno;
+
+	switch (nodeTag(node))
 	{
-		case PROVOLATILE_VOLATILE:
-			return psprintf("%s is volatile", name);
-		case PROVOLATILE_STABLE:
-			return psprintf("%s depends on the session", name);
+		case T_FuncExpr:
+			*funcid = ((FuncExpr *) node)->funcid;
+			*known = rf_is_shippable_function(*funcid, info);
+			return psprintf("function %s", format_procedure(*funcid));
+		case T_OpExpr:
+		case T_DistinctExpr:
+		case T_NullIfExpr:
+			opno = ((OpExpr *) node)->opno;
+			break;
+		case T_ScalarArrayOpExpr:
+			opno = ((ScalarArrayOpExpr *) node)->opno;
+			break;
 		default:
-			if (!known)
-				return psprintf("%s is not known to be the same there (option \"extensions\")",
-								name);
-			return psprintf("%s has a collation or a type that may mean something else there",
-							name);
+			return NULL;
 	}
+	*funcid = get_opcode(opno);
+	*known = rf_is_shippable_operator(opno, info);
+	return psprintf("operator %s", format_operator(opno));
+}
+
+/* Why not a part whose own parts can be sent. */
+static char *
+describe_part(Node *part, RfRelInfo *info)
+{
+	Oid			type = exprType(part);
+	Oid			funcid;
+	bool		known;
+	char	   *name = called(part, info, &funcid, &known);
+
+	if (name != NULL && func_volatile(funcid) == PROVOLATILE_VOLATILE)
+		return psprintf("%s is volatile", name);
+	if (name != NULL && func_volatile(funcid) == PROVOLATILE_STABLE)
+		return psprintf("%s depends on the session", name);
+	if (name != NULL && !known)
+		return psprintf("%s is not known to be the same there (option \"extensions\")", name);
+	if (IsA(part, SubPlan) || IsA(part, AlternativeSubPlan))
+		return "a sub-select in a condition is computed here";
+	if (IsA(part, Var) && ((Var *) part)->varattno == 0)
+		return "a condition has a whole row";
+	if (IsA(part, Var) && ((Var *) part)->varattno < 0)
+		return "a condition has a system column";
+	if (!rf_is_shippable_type(type, info))
+		return psprintf("values of type %s may mean something else there", format_type_be(type));
+	if (name != NULL)
+		return psprintf("%s has a collation that may mean something else there", name);
+	if (IsA(part, CoerceViaIO))
+		return psprintf("a cast between types %s and %s may depend on the session",
+						format_type_be(exprType((Node *) ((CoerceViaIO *) part)->arg)),
+						format_type_be(type));
+	return "a condition has a part that cannot be sent";
 }
 
 char *
 rf_why_not_shippable(PlannerInfo *root, RelOptInfo *rel, Expr *expr)
 {
 	FindContext cxt = {root, rel, NULL};
-	RfRelInfo  *info = (RfRelInfo *) rel->fdw_private;
-	Oid			type;
 
 	find_part((Node *) expr, &cxt);
 	if (cxt.found == NULL)
 		return "a condition cannot be sent";	/* not as a whole, though each part can */
-	type = exprType(cxt.found);
-	switch (nodeTag(cxt.found))
+	return describe_part(cxt.found, (RfRelInfo *) rel->fdw_private);
+}
+
+List *
+rf_filtered_here(PlannerInfo *root, RelOptInfo *rel, List *conditions)
+{
+	List	   *reasons = NIL;
+	ListCell   *lc;
+
+	if (rf_push_down == RF_PUSH_DOWN_NONE)
+		return NIL;
+	foreach(lc, conditions)
 	{
-		case T_FuncExpr:
-			{
-				Oid			funcid = ((FuncExpr *) cxt.found)->funcid;
+		const char *reason = rf_is_shippable_expr(root, rel, lfirst(lc)) ?
+			"a security barrier hides rows from a condition" :
+			rf_why_not_shippable(root, rel, lfirst(lc));
 
-				return describe_function(funcid, psprintf("function %s", format_procedure(funcid)),
-										 rf_is_shippable_function(funcid, info));
-			}
-		case T_OpExpr:
-		case T_DistinctExpr:
-		case T_NullIfExpr:
-			{
-				OpExpr	   *op = (OpExpr *) cxt.found;
-
-				return describe_function(get_opcode(op->opno),
-										 psprintf("operator %s", format_operator(op->opno)),
-										 rf_is_shippable_operator(op->opno, info));
-			}
-		case T_ScalarArrayOpExpr:
-			{
-				Oid			opno = ((ScalarArrayOpExpr *) cxt.found)->opno;
-
-				return describe_function(get_opcode(opno),
-										 psprintf("operator %s", format_operator(opno)),
-										 rf_is_shippable_operator(opno, info));
-			}
-		case T_SubPlan:
-		case T_AlternativeSubPlan:
-			return "a sub-select in a condition is computed here";
-		default:
-			break;
+		reasons = list_append_unique(reasons, makeString(pstrdup(reason)));
 	}
-	if (!rf_is_shippable_type(type, info))
-		return psprintf("values of type %s may mean something else there", format_type_be(type));
-	if (IsA(cxt.found, Var) && ((Var *) cxt.found)->varattno < 0)
-		return "a condition has a system column";
-	return "a condition has a part that cannot be sent";
+	return reasons;
 }

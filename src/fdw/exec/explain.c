@@ -82,6 +82,24 @@ rf_explain_prepare(ForeignScan *scan)
 #endif
 }
 
+/* With VERBOSE: a line for each in TEXT, a list in the other formats. */
+static void
+explain_reasons(const char *label, List *reasons, ExplainState *es)
+{
+	List	   *texts = NIL;
+	ListCell   *lc;
+
+	foreach(lc, es->verbose ? reasons : NIL)
+	{
+		if (es->format == EXPLAIN_FORMAT_TEXT)
+			ExplainPropertyText(label, strVal(lfirst(lc)), es);
+		else
+			texts = lappend(texts, strVal(lfirst(lc)));
+	}
+	if (texts != NIL)
+		ExplainPropertyList(label, texts, es);
+}
+
 /*
  * EXPLAIN of a scan: its relations, nodes and statement; with ANALYZE and VERBOSE the counters of
  * its streams.
@@ -91,15 +109,14 @@ rdmaExplainForeignScan(ForeignScanState *node, ExplainState *es)
 {
 	RfScanState *state = (RfScanState *) node->fdw_state;
 	RfScanPlan *plan = rf_scan_plan((ForeignScan *) node->ss.ps.plan);
-	ListCell   *lc;
 
+	explain_reasons("Filtered Here", plan->filtered_here, es);
 	/* core prints the table of a plain scan */
 	if (plan->description[0] != '\0')
 		ExplainPropertyText("Relations", plan->description, es);
 	if (plan->nodes != NULL)
 		rf_explain_nodes_plan(node, es);
-	foreach(lc, es->verbose ? plan->joined_here : NIL)
-		ExplainPropertyText("Joined Here", strVal(lfirst(lc)), es);
+	explain_reasons("Joined Here", plan->joined_here, es);
 	if (plan->late_lock[0] != '\0')
 		ExplainPropertyText("Rows Returned Are Locked", plan->late_lock, es);
 	if (es->verbose && !rf_explain_nodes_sql(node, es))

@@ -97,6 +97,7 @@ static const RfField scan_fields[] = {
 	RF_FIELD(RfScanPlan, set_operation, BOOL),
 	RF_FIELD(RfScanPlan, all_sql, STRING),
 	RF_FIELD(RfScanPlan, joined_here, NODE),
+	RF_FIELD(RfScanPlan, filtered_here, NODE),
 	RF_FIELD(RfScanPlan, local_places, NODE),
 	RF_FIELD(RfScanPlan, local_params, NODE),
 	RF_FIELD(RfScanPlan, flow, NODE),

@@ -124,6 +124,7 @@ typedef struct RfScanPlan
 	 */
 	char	   *all_sql;
 	List	   *joined_here;	/* Strings, for EXPLAIN: which joins are done here, and why */
+	List	   *filtered_here;	/* the same: why conditions are evaluated here */
 
 	/*
 	 * IntLists: the places of the remote parameters that are columns of local rows, and their

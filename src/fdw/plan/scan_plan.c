@@ -678,6 +678,7 @@ rdmaGetForeignPlan(PlannerInfo *root, RelOptInfo *rel, Oid foreigntableid,
 	plan->userid = rel->userid;
 	plan->set_operation = rf_is_set_operation(info);
 	plan->joined_here = IS_UPPER_REL(rel) ? NIL : rf_joined_here(root, info);
+	plan->filtered_here = rf_filtered_here(root, rel, local_exprs);
 	plan->late_lock = pstrdup(late_lock);
 
 	/*

@@ -228,8 +228,6 @@ run_utility(PlannedStmt *planned, const char *source, bool read_only_tree,
 			ProcessUtilityContext context, ParamListInfo params, QueryEnvironment *environment,
 			DestReceiver *dest, QueryCompletion *completion)
 {
-	ProcessUtility_hook_type next = previous_process_utility ? previous_process_utility :
-		standard_ProcessUtility;
 	Node	   *statement = planned->utilityStmt;
 	RfPreparedEnd prepared;
 	RfDdlCommand ddl;
@@ -241,7 +239,12 @@ run_utility(PlannedStmt *planned, const char *source, bool read_only_tree,
 	rf_copy_begin(&copy, statement);
 	PG_TRY();
 	{
-		next(planned, source, read_only_tree, context, params, environment, dest, completion);
+		if (previous_process_utility)
+			previous_process_utility(planned, source, read_only_tree, context, params,
+									 environment, dest, completion);
+		else
+			standard_ProcessUtility(planned, source, read_only_tree, context, params,
+									environment, dest, completion);
 	}
 	PG_FINALLY();
 	{

@@ -80,8 +80,8 @@ rf_session_cancel_finish(RfSession *session, TimestampTz deadline)
 		return false;
 	while (under_way(session) && remaining(deadline) > 0)
 	{
-		for (RfSession *other = session->cancel_next; other != NULL && other != session;
-			 other = other->cancel_next)
+		for (RfSession *other = session->cancel.next; other != NULL && other != session;
+			 other = other->cancel.next)
 		{
 			if (other->cancel.request != NULL && under_way(other))
 				step(other, 0);

@@ -214,7 +214,7 @@ SELECT lr.planned('SELECT b.id, l.id AS lid FROM large l JOIN big b USING (grp) 
 SELECT lr.planned('SELECT count(*), count(l.id), sum(b.x) FROM big b LEFT JOIN large l ON l.id = b.grp * 5');
 SELECT lr.planned('SELECT count(*), count(l.id), sum(b.x) FROM large l LEFT JOIN big b ON l.id = b.grp * 5');
 SELECT lr.planned('SELECT count(*), sum(l.id) FROM large l WHERE NOT EXISTS (SELECT FROM big b WHERE b.id = l.id AND b.x > 2)');
-SELECT lr.planned('SELECT d.name, count(*), sum(l.id) FROM large l JOIN big b USING (grp) JOIN dim d ON d.id = b.x GROUP BY 1');
+SELECT lr.planned('SELECT d.name, count(*), sum(l.id) FROM big b JOIN dim d ON d.id = b.x JOIN large l USING (grp) GROUP BY 1');
 SELECT lr.planned('SELECT count(*), sum(l.id), sum(b.x) FROM large l JOIN large m USING (id) JOIN big b USING (id)');
 SELECT lr.planned('SELECT l.t, o.t AS ot, count(*) FROM large l JOIN one o ON o.id = l.grp GROUP BY 1, 2');
 SELECT lr.planned('WITH w AS MATERIALIZED (SELECT b.id, l.id AS lid FROM big b JOIN large l USING (grp)) SELECT count(*), sum(w.lid + b.x) FROM w JOIN big b USING (id)');

@@ -42,7 +42,7 @@ my $clusters = 0;
 sub initdb
 {
 	my ($initdb, @command) = @_;
-	my ($data)   = map { $command[ $_ + 1 ] } grep { $command[$_] eq '-D' } 0 .. $#command;
+	my ($data)   = map { $command[ $_ + 1 ] } grep { $command[$_] =~ /^(-D|--pgdata)$/ } 0 .. $#command;
 	my $template = "$ENV{RF_TEMPLATES}/" . ++$clusters;
 
 	open(my $lock, '>', "$template.lock") or die "$template.lock: $!";

@@ -300,9 +300,7 @@ rf_conflict(PlannerInfo *root, Relation rel, Index target, OnConflictAction core
 		{
 			TargetEntry *entry = lfirst_node(TargetEntry, lc);
 
-			if (rf_writes_partition_key(rel, list_make1_int(entry->resno)))
-				refuse(rel, "DO UPDATE may make a row that does not belong to the partition that "
-					   "the table is.", "Make UPDATE and INSERT of it.");
+			result->assigned = lappend_int(result->assigned, entry->resno);
 			check_expression(root, rows, rel, (Node *) entry->expr);
 		}
 		check_expression(root, rows, rel, conflict->onConflictWhere);

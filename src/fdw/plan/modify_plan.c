@@ -212,8 +212,8 @@ rf_append_returning(StringInfo buf, Relation rel, Index rti, bool whole_row, Lis
 		append_returned(buf, "ctid", SelfItemPointerAttributeNumber, retrieved_attrs);
 }
 
-int
-rf_insert_params(const RfRowWrite *write)
+static int
+insert_params(const RfRowWrite *write)
 {
 	int			count = 0;
 	ListCell   *lc;
@@ -418,7 +418,15 @@ rdmaPlanForeignModify(PlannerInfo *root, ModifyTable *plan, Index resultRelation
 		case CMD_INSERT:
 			write.target_attrs = rf_all_columns(rel);
 			conflict = rf_conflict(root, rel, resultRelation, plan->onConflictAction,
-								   rf_insert_params(&write));
+								   insert_params(&write));
+			if (rf_writes_partition_key(rel, conflict->assigned))
+				ereport(ERROR,
+						(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+						 errmsg("ON CONFLICT cannot be executed for foreign table \"%s\"",
+								RelationGetRelationName(rel)),
+						 errdetail("DO UPDATE may make a row that does not belong to the "
+								   "partition that the table is."),
+						 errhint("Make UPDATE and INSERT of it.")));
 			result->sql = rf_insert_sql(&write, conflict, &result->retrieved);
 			result->conflict = conflict->sql;
 			result->conflict_columns = conflict->columns;

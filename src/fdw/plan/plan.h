@@ -408,6 +408,7 @@ typedef struct RfConflict
 {
 	char	   *sql;			/* of the remote INSERT; NULL: there is no such clause */
 	List	   *columns;		/* DO UPDATE: IntList, those of the conflict; NIL: DO NOTHING */
+	List	   *assigned;		/* IntList: the columns that DO UPDATE assigns */
 	List	   *params;			/* expressions whose values become $n in sql: the numbers follow
 								 * those of the row's values */
 	List	   *param_types;	/* OidList */
@@ -423,13 +424,9 @@ extern void rf_take_conflicts(Query *query);
 extern RfConflict *rf_conflict(PlannerInfo *root, Relation rel, Index target, OnConflictAction core,
 							   int row_params);
 
-/*
- * The remote INSERT; *retrieved_attrs: the columns of its RETURNING, in order. rf_insert_params: so
- * many parameters are the row's values.
- */
+/* The remote INSERT; *retrieved_attrs: the columns of its RETURNING, in order. */
 extern char *rf_insert_sql(const RfRowWrite *write, const RfConflict *conflict,
 						   List **retrieved_attrs);
-extern int	rf_insert_params(const RfRowWrite *write);
 extern void rf_append_returning(StringInfo buf, Relation rel, Index rti, bool whole_row,
 								List *check_options, List *returning, List **retrieved_attrs);
 

@@ -52,6 +52,17 @@
 #error "rdma_fdw supports PostgreSQL 15 to 18"
 #endif
 
+/* 18 made a clause of the list. */
+static inline bool
+rf_returns(const InsertStmt * statement)
+{
+#if PG_VERSION_NUM >= 180000
+	return statement->returningClause != NULL;
+#else
+	return statement->returningList != NIL;
+#endif
+}
+
 /* 18 took the "Ext" from the name, and wants to know what kind of slot comes. */
 static inline TupleHashTable
 rf_build_tuple_hash(PlanState *parent, TupleDesc desc, const TupleTableSlotOps *ops, int count,

@@ -661,7 +661,7 @@ check_single(const char *sql)
 
 	if (statement == NULL || !IsA(statement, InsertStmt) ||
 		((InsertStmt *) statement)->onConflictClause == NULL ||
-		((InsertStmt *) statement)->returningList != NIL)
+		rf_returns((InsertStmt *) statement))
 		bad_request("It has something other than ON CONFLICT.");
 }
 

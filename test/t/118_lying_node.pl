@@ -82,7 +82,7 @@ my @questions = (
 	[ 'other_parts_age', 'bigint', 'text', "BEGIN ISOLATION LEVEL REPEATABLE READ; $sum; COMMIT", 5050, @texts, q~'-1'~, q~'1e9'~ ],
 	[ 'hello', 'bytea', 'bytea', $sum, 5050, @bytes ],
 	[ 'stream', 'bytea, text, text[], text[]', 'bytea', $sum, 5050, @bytes ],
-	[ 'store', 'bytea, text, text[], bytea', 'bytea', 'INSERT INTO grow SELECT generate_series(1, 10)', '', @bytes ],
+	[ 'store', 'bytea, text, text[], bytea, text', 'bytea', 'INSERT INTO grow SELECT generate_series(1, 10)', '', @bytes ],
 	[ 'exchange_greet', '', 'bytea', $join, $joined, @bytes ]);
 foreach my $question (@questions)
 {

@@ -3,6 +3,10 @@
 \set two_nodes :tree '/test/setup/two_nodes.sql'
 \set name onc
 \getenv times RF_TIMES
+\if :{?times}
+\else
+	\set times 20
+\endif
 \i :two_nodes
 CREATE SCHEMA onc_here;
 \pset format unaligned

@@ -124,7 +124,7 @@ BEGIN
 END $$;
 TRUNCATE onc_here.t;
 INSERT INTO onc_here.t SELECT id, part, v, n, m, at, "a $1 'b""" FROM t;
-SELECT differences(:times * 20);
+SELECT differences(:times * 10);
 -- copies
 INSERT INTO r VALUES (1, 100), (11, 11) ON CONFLICT (x) DO UPDATE SET y = r.y + EXCLUDED.y;
 INSERT INTO r VALUES (1, 100), (12, 12) ON CONFLICT (x) DO UPDATE SET y = r.y + EXCLUDED.y WHERE r.y < 50 RETURNING *;

@@ -27,7 +27,7 @@ rm -f "$work/out"/*
 few=
 case $group in
 	roce) tests=${TESTS:-unit $chosen} few=RF_TIMES=4 ;;
-	roce_sql) tests=${TESTS:-all} ;;
+	roce_sql) tests=${TESTS:-all} few=RF_TIMES=${RF_TIMES:-4} ;;
 	roce_pair) tests= ;;
 esac
 

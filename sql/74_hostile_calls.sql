@@ -120,6 +120,9 @@ SELECT i, says(format('SELECT rdma_internal.store(store_request(), %L, %L, %L)',
 SELECT i, says(format('SELECT rdma_internal.store(store_request(flags => %s), %L, %L, %L, %L)', flags, 'h74.t', '{a}', '\x', conflict)) FROM (VALUES
 	(1, 1, ' ON CONFLICT DO NOTHING; DROP TABLE h74.t'), (2, 1, ''), (3, 1, ' RETURNING a'), (4, 1, ' ON CONFLICT DO NOTHING RETURNING a'), (5, 1, ' UNION SELECT 1'), (6, 1, NULL),
 	(7, 0, ' ON CONFLICT DO NOTHING'), (8, 1, ' ON CONFLICT (a) DO UPDATE SET a = 1'), (9, 1, ' ON CONFLICT DO NOTHING')) v(i, flags, conflict) ORDER BY i;
+SET rdma_fdw.as_owner_of = 'h74.t';
+SELECT says(format('SELECT rdma_internal.store(store_request(flags => 1), %L, %L, %L, %L)', 'h74.t', '{a}', '\x', ' ON CONFLICT DO NOTHING'));
+RESET rdma_fdw.as_owner_of;
 -- what comes as rows
 SELECT says(format('SELECT rdma_internal.store(store_request(), %L, %L, %L::bytea)', 'h74.t', '{a}', batch)) FROM (VALUES
 	(1, '\x00'::bytea), (2, decode(repeat('ff', 200), 'hex')), (3, decode(repeat('00', 4096), 'hex'))) v(i, batch) ORDER BY i;

@@ -52,9 +52,9 @@
 #error "rdma_fdw supports PostgreSQL 15 to 18"
 #endif
 
-/* 18 made a clause of the list. */
+/* Has it RETURNING? 18 made a clause of the list. */
 static inline bool
-rf_returns(const InsertStmt * statement)
+rf_returns(const InsertStmt *statement)
 {
 #if PG_VERSION_NUM >= 180000
 	return statement->returningClause != NULL;

@@ -651,7 +651,7 @@ rf_store_show(const char *sql)
 	rf_request_show(&store_request, sql);
 }
 
-/* The clause is the caller's, who may run any command; but no other command may hide in it. */
+/* ERROR if the clause, text from the caller, ends the INSERT and begins another command. */
 static void
 check_single(const char *sql)
 {

@@ -137,7 +137,10 @@ extern char *rf_batch_statement(PlannerInfo *root, RelOptInfo *rel, List *condit
 extern char *rf_print_expr(Index relid, Oid foreigntableid, Expr *expr, bool assigned,
 						   List **params, List **param_types);
 
-/* The same over the row of a conflict that is there, t, and the one that came, excluded. */
+/*
+ * The same for an expression of ON CONFLICT: columns of relid are the stored row's, named t, those
+ * of excluded the row's that the INSERT was to store, named excluded.
+ */
 extern char *rf_print_of_rows(Index relid, Index excluded, Oid foreigntableid, Expr *expr,
 							  bool assigned, List **params, List **param_types);
 

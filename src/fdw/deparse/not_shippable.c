@@ -64,8 +64,8 @@ find_part(Node *node, FindContext *cxt)
 }
 
 /*
- * The name of the function or operator that this calls, its function, and whether the data node has
- * it; NULL: it calls none.
+ * The name of the function or operator that the node calls, its function, and whether the data node
+ * has it; NULL: the node is no call.
  */
 static char *
 called(Node *node, RfRelInfo *info, Oid *funcid, bool *known)

@@ -2,14 +2,13 @@
  * modify_conflict.c - INSERT ... ON CONFLICT: values of the clause's parameters, and rows that
  * would be updated twice.
  *
- * Rows of one statement go to a node in several commands. PostgreSQL refuses a row that updates
- * what the same command has written; the node cannot tell that of an earlier one. So the keys of DO
- * UPDATE are kept here until the statement ends, some hundred bytes for each row.
+ * PostgreSQL refuses to update a row twice in one command. The rows of one statement here go to a
+ * node in several commands, and the node compares the rows of each command only. So this file keeps
+ * the keys of all rows of DO UPDATE until the statement ends, some hundred bytes for each row.
  */
 #include "postgres.h"
 
 #include "executor/executor.h"
-#include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
 #include "utils/typcache.h"
@@ -35,19 +34,19 @@ static const char *const *
 parameter_texts(ModifyTableState *node, const RfModifyPlan *plan)
 {
 	ExprContext *context = GetPerTupleExprContext(node->ps.state);
-	int			count = list_length(plan->conflict_params);
+	int			count = list_length(plan->conflict.params);
 	Datum	   *values = palloc_array(Datum, count);
 	bool	   *isnull = palloc_array(bool, count);
 	ListCell   *lc;
 
-	foreach(lc, plan->conflict_params)
+	foreach(lc, plan->conflict.params)
 	{
 		ExprState  *expr = ExecInitExpr((Expr *) lfirst(lc), &node->ps);
 		int			i = foreach_current_index(lc);
 
 		values[i] = ExecEvalExprSwitchContext(expr, context, &isnull[i]);
 	}
-	return rf_write_values(rf_value_writer_create(plan->conflict_types), values, isnull);
+	return rf_write_values(rf_value_writer_create(plan->conflict.param_types), values, isnull);
 }
 
 /* Values are compared by the default operators of their types, as planning made sure they have. */
@@ -90,16 +89,16 @@ create_keys(ModifyState *state, ModifyTableState *node, List *columns)
 const char *
 rf_modify_begin_conflict(ModifyState *state, ModifyTableState *node, const RfModifyPlan *plan)
 {
-	int			count = list_length(plan->conflict_params);
+	int			count = list_length(plan->conflict.params);
 	const char *const *values;
 
-	if (plan->conflict_columns != NIL)
-		state->conflict = create_keys(state, node, plan->conflict_columns);
+	if (plan->conflict.columns != NIL)
+		state->conflict = create_keys(state, node, plan->conflict.columns);
 	if (count == 0)
-		return plan->conflict;
+		return plan->conflict.sql;
 	values = parameter_texts(node, plan);
 	state->sql = rf_with_literals(plan->sql, state->param_count + 1, count, values);
-	return rf_with_literals(plan->conflict, state->param_count + 1, count, values);
+	return rf_with_literals(plan->conflict.sql, state->param_count + 1, count, values);
 }
 
 void

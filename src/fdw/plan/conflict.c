@@ -2,18 +2,18 @@
  * conflict.c
  *		INSERT ... ON CONFLICT with columns, or with DO UPDATE, into a foreign table.
  *
- * Core looks for the unique index before it asks a wrapper, and a foreign table has none; the
- * nodes' tables have. So the clause leaves the query before core plans it, and the remote INSERT
- * has it. Meanwhile it hangs on the target's entry of the range table, in the field of TABLESAMPLE,
- * which a target cannot have: core copies it with the query, simplifies its expressions with the
- * values of parameters, and leaves it out of the plan. The rights that the clause takes stay in the
- * query.
+ * Core looks for the unique index of the target before it asks a wrapper. A foreign table has no
+ * index; the nodes' tables have the unique indexes. So rf_take_conflicts() takes the clause out of
+ * the query before core plans it, and planning of the remote INSERT puts it there. In between, the
+ * target's entry of the range table has it, in the field of TABLESAMPLE, which the target of an
+ * INSERT cannot have: core copies that field with the query, simplifies its expressions with the
+ * values of parameters, and leaves it out of the plan. The query keeps the rights that the clause
+ * takes.
  *
  * DO NOTHING without columns is left to core, which asks for no index then.
  */
 #include "postgres.h"
 
-#include "access/table.h"
 #include "foreign/foreign.h"
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
@@ -29,7 +29,6 @@
 #include "fdw/catalog/catalog.h"
 #include "fdw/deparse/deparse.h"
 
-#include "forms.h"
 #include "plan.h"
 #include "plan_private.h"
 
@@ -72,9 +71,9 @@ refuse(Relation rel, const char *reason, const char *hint)
 			 hint ? errhint("%s", hint) : 0));
 }
 
-/* The columns of the conflict; NIL: there is an expression among them, or a condition. */
+/* IntList: those of the conflict's elements that are columns, not expressions */
 static List *
-plain_columns(const OnConflictExpr *conflict)
+columns_of(const OnConflictExpr *conflict)
 {
 	List	   *columns = NIL;
 	ListCell   *lc;
@@ -83,35 +82,25 @@ plain_columns(const OnConflictExpr *conflict)
 	{
 		Var		   *var = (Var *) lfirst_node(InferenceElem, lc)->expr;
 
-		if (!IsA(var, Var))
-			return NIL;
-		columns = lappend_int(columns, var->varattno);
+		if (IsA(var, Var))
+			columns = lappend_int(columns, var->varattno);
 	}
-	return conflict->arbiterWhere == NULL ? columns : NIL;
+	return columns;
 }
 
 /* Rows that are equal in the columns of the conflict have to be on one node. */
 static void
 check_columns(Relation rel, const OnConflictExpr *conflict)
 {
-	const RfDistribution *distribution = NULL;
-	List	   *compared = NIL;
+	const RfDistribution *distribution = rf_distribution_of(rel);
+	List	   *compared = columns_of(conflict);
 	ListCell   *lc;
 
-	if (rf_server_nodes(GetForeignServer(GetForeignServerIdByRelId(RelationGetRelid(rel)))) != NIL)
-		distribution = rf_table_distribution(RelationGetRelid(rel));
 	if (distribution == NULL || distribution->placement == RF_PLACED_EVERYWHERE)
 		return;
 	if (distribution->placement != RF_PLACED_BY_HASH)
 		refuse(rel, "Nothing says on which node a row is: the table has no option "
 			   "\"distributed_by\".", NULL);
-	foreach(lc, conflict->arbiterElems)
-	{
-		Var		   *var = (Var *) lfirst_node(InferenceElem, lc)->expr;
-
-		if (IsA(var, Var))
-			compared = lappend_int(compared, var->varattno);
-	}
 	for (int i = 0; i < distribution->key_count; i++)
 	{
 		int			attno = distribution->keys[i];
@@ -153,8 +142,8 @@ check_triggers(Relation rel)
 }
 
 /*
- * Nodes evaluate expressions over the row that is there and the one that came. A column or a value
- * by itself has a type that its column there has, too, whatever that is.
+ * A node evaluates the clause's expressions over its stored row and the row of the INSERT. A column
+ * or a value by itself needs no evaluation: the node's column takes it, whatever its type is.
  */
 static void
 check_expression(PlannerInfo *root, RelOptInfo *row, Relation rel, Node *expr)
@@ -225,8 +214,9 @@ append_update(StringInfo buf, Relation rel, const OnConflictExpr *conflict, Inde
 static List *
 compared_columns(Relation rel, const OnConflictExpr *conflict)
 {
-	List	   *columns = plain_columns(conflict);
-	bool		possible = columns != NIL;
+	List	   *columns = columns_of(conflict);
+	bool		possible = conflict->arbiterWhere == NULL &&
+		list_length(columns) == list_length(conflict->arbiterElems);
 	ListCell   *lc;
 
 	foreach(lc, columns)
@@ -254,22 +244,28 @@ is_computed_later(Node *node, void *unused)
 	return IsA(node, SubPlan) || expression_tree_walker(node, is_computed_later, NULL);
 }
 
-RfConflict *
-rf_conflict(PlannerInfo *root, Relation rel, Index target, OnConflictAction core, int row_params)
+void
+rf_conflict(PlannerInfo *root, Relation rel, Index target, OnConflictAction core, int row_params,
+			RfConflict *result)
 {
 	const OnConflictExpr *conflict = conflict_of(root, target);
-	RfConflict *result = palloc0(sizeof(RfConflict));
 	ForeignTable *table = GetForeignTable(RelationGetRelid(rel));
 	RfRelInfo  *info;
 	RelOptInfo *rows;
 	StringInfoData buf;
 	ListCell   *lc;
 
+	*result = (RfConflict)
+	{
+		NULL
+	};
 	if (conflict == NULL)
 	{
-		if (core != ONCONFLICT_NONE)
+		if (core == ONCONFLICT_NOTHING)
 			result->sql = pstrdup(" ON CONFLICT DO NOTHING");
-		return result;
+		else if (core != ONCONFLICT_NONE)
+			elog(ERROR, "unexpected ON CONFLICT specification: %d", (int) core);
+		return;
 	}
 	check_columns(rel, conflict);
 	info = palloc0(sizeof(RfRelInfo));
@@ -300,7 +296,9 @@ rf_conflict(PlannerInfo *root, Relation rel, Index target, OnConflictAction core
 		{
 			TargetEntry *entry = lfirst_node(TargetEntry, lc);
 
-			result->assigned = lappend_int(result->assigned, entry->resno);
+			if (rf_writes_partition_key(rel, list_make1_int(entry->resno)))
+				refuse(rel, "DO UPDATE may make a row that does not belong to the partition that "
+					   "the table is.", "Make UPDATE and INSERT of it.");
 			check_expression(root, rows, rel, (Node *) entry->expr);
 		}
 		check_expression(root, rows, rel, conflict->onConflictWhere);
@@ -313,5 +311,4 @@ rf_conflict(PlannerInfo *root, Relation rel, Index target, OnConflictAction core
 	if (is_computed_later((Node *) result->params, NULL))
 		refuse(rel, "A sub-select in the clause is computed while the statement runs.",
 			   "Use rdma.upsert, or make two statements of it.");
-	return result;
 }

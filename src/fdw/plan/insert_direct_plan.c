@@ -142,7 +142,7 @@ rf_plan_direct_insert(PlannerInfo *root, ModifyTable *plan, Index target)
 	RangeTblEntry *rte = planner_rt_fetch(target, root);
 	ForeignServer *server = GetForeignServer(GetForeignServerIdByRelId(rte->relid));
 	ForeignScan *scan = (ForeignScan *) outerPlan(plan);
-	RfConflict *conflict;
+	RfConflict	conflict;
 	RelOptInfo *scanned;
 	RfRelInfo  *info;
 	RfDirectPlan *direct;
@@ -163,15 +163,15 @@ rf_plan_direct_insert(PlannerInfo *root, ModifyTable *plan, Index target)
 
 	rel = table_open(rte->relid, NoLock);	/* locked by the planner */
 	possible = !rel->rd_rel->relispartition && take_values(root, scanned, scan, rel, &statement);
-	conflict = rf_conflict(root, rel, target, plan->onConflictAction, 0);
+	rf_conflict(root, rel, target, plan->onConflictAction, 0, &conflict);
 	table_close(rel, NoLock);
-	if (!possible || conflict->params != NIL)
+	if (!possible || conflict.params != NIL)
 		return false;
 	info = at_target(root, info, scan, rte->relid);
 	if (info == NULL)
 		return false;
 
-	rf_build_insert(root, info, rte->relid, conflict->sql, conflict->columns != NIL, &statement);
+	rf_build_insert(root, info, rte->relid, conflict.sql, conflict.columns != NIL, &statement);
 	if (!bms_is_empty(pull_varnos(root, (Node *) statement.params)))
 		return false;
 	scan->operation = CMD_INSERT;

@@ -32,17 +32,6 @@
 #include "plan.h"
 #include "plan_private.h"
 
-/* NULL: its server has no nodes. */
-static const RfDistribution *
-distribution_of(Relation rel)
-{
-	Oid			relid = RelationGetRelid(rel);
-
-	return rf_server_nodes(GetForeignServer(GetForeignServerIdByRelId(relid))) != NIL ?
-		rf_table_distribution(relid) :
-		NULL;
-}
-
 /* Nodes can look for its values: an operator of every PostgreSQL says which are equal. */
 static bool
 is_comparable(Relation rel, AttrNumber attno)
@@ -108,7 +97,7 @@ rdmaAddForeignUpdateTargets(PlannerInfo *root, Index rtindex, RangeTblEntry *tar
 							Relation target_relation)
 {
 	Var		   *var = makeVar(rtindex, SelfItemPointerAttributeNumber, TIDOID, -1, InvalidOid, 0);
-	List	   *key = row_key(target_relation, distribution_of(target_relation));
+	List	   *key = row_key(target_relation, rf_distribution_of(target_relation));
 	ListCell   *lc;
 
 	add_row_identity_var(root, var, rtindex, "ctid");
@@ -150,23 +139,6 @@ check_distributed_write(Relation rel, CmdType operation, const RfDistribution *d
 						   "\"distributed_by\"."),
 				 errhint("Write a statement whose conditions and new values the data nodes can "
 						 "evaluate.")));
-}
-
-bool
-rf_writes_partition_key(Relation rel, List *target_attrs)
-{
-	Bitmapset  *key = NULL;
-	ListCell   *lc;
-
-	if (!rel->rd_rel->relispartition)
-		return false;
-	pull_varattnos((Node *) RelationGetPartitionQual(rel), 1, &key);
-	foreach(lc, target_attrs)
-	{
-		if (bms_is_member(lfirst_int(lc) - FirstLowInvalidHeapAttributeNumber, key))
-			return true;
-	}
-	return false;
 }
 
 static bool
@@ -401,9 +373,8 @@ rdmaPlanForeignModify(PlannerInfo *root, ModifyTable *plan, Index resultRelation
 	ForeignTable *table = GetForeignTable(rte->relid);
 	RfTableOptions opts;
 	RfRowWrite	write = {rel, &opts, resultRelation};
-	const RfDistribution *distribution = distribution_of(rel);
+	const RfDistribution *distribution = rf_distribution_of(rel);
 	RfModifyPlan *result = rf_make_plan_node(RfModifyPlan);
-	RfConflict *conflict;
 
 	rf_table_options(table, GetForeignServer(table->serverid), &opts);
 	write.key = row_key(rel, distribution);
@@ -417,21 +388,9 @@ rdmaPlanForeignModify(PlannerInfo *root, ModifyTable *plan, Index resultRelation
 	{
 		case CMD_INSERT:
 			write.target_attrs = rf_all_columns(rel);
-			conflict = rf_conflict(root, rel, resultRelation, plan->onConflictAction,
-								   insert_params(&write));
-			if (rf_writes_partition_key(rel, conflict->assigned))
-				ereport(ERROR,
-						(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-						 errmsg("ON CONFLICT cannot be executed for foreign table \"%s\"",
-								RelationGetRelationName(rel)),
-						 errdetail("DO UPDATE may make a row that does not belong to the "
-								   "partition that the table is."),
-						 errhint("Make UPDATE and INSERT of it.")));
-			result->sql = rf_insert_sql(&write, conflict, &result->retrieved);
-			result->conflict = conflict->sql;
-			result->conflict_columns = conflict->columns;
-			result->conflict_params = conflict->params;
-			result->conflict_types = conflict->param_types;
+			rf_conflict(root, rel, resultRelation, plan->onConflictAction, insert_params(&write),
+						&result->conflict);
+			result->sql = rf_insert_sql(&write, &result->conflict, &result->retrieved);
 			break;
 		case CMD_UPDATE:
 			/* a BEFORE trigger may change any column */

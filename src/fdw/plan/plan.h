@@ -389,6 +389,8 @@ extern char *rf_join_strategies(List *names);
 extern bool rdmaPlanDirectModify(PlannerInfo *root, ModifyTable *plan, Index resultRelation,
 								 int subplan_index);
 
+struct RfConflict;
+
 /* The parts of a statement that writes single rows. */
 typedef struct RfRowWrite
 {
@@ -403,32 +405,8 @@ typedef struct RfRowWrite
 								 * another node than the first, where its ctid is another one */
 } RfRowWrite;
 
-/* ON CONFLICT of an INSERT */
-typedef struct RfConflict
-{
-	char	   *sql;			/* of the remote INSERT; NULL: there is no such clause */
-	List	   *columns;		/* DO UPDATE: IntList, those of the conflict; NIL: DO NOTHING */
-	List	   *assigned;		/* IntList: the columns that DO UPDATE assigns */
-	List	   *params;			/* expressions whose values become $n in sql: the numbers follow
-								 * those of the row's values */
-	List	   *param_types;	/* OidList */
-} RfConflict;
-
-/* conflict.c: takes the clause out of a query and its WITH where the target is a foreign table */
-extern void rf_take_conflicts(Query *query);
-
-/*
- * The clause that was taken out, or the action that core knows, for a target whose rows have so
- * many parameters. ERROR if the nodes cannot do it. In the text the target is named t.
- */
-extern RfConflict *rf_conflict(PlannerInfo *root, Relation rel, Index target, OnConflictAction core,
-							   int row_params);
-
-/* The remote INSERT; *retrieved_attrs: the columns of its RETURNING, in order. */
-extern char *rf_insert_sql(const RfRowWrite *write, const RfConflict *conflict,
-						   List **retrieved_attrs);
-extern void rf_append_returning(StringInfo buf, Relation rel, Index rti, bool whole_row,
-								List *check_options, List *returning, List **retrieved_attrs);
+/* relinfo.c: where the rows of a foreign table lie; NULL: its server has no nodes. */
+extern const RfDistribution *rf_distribution_of(Relation rel);
 
 /*
  * Returns true if the table is a partition, and one of these columns is in its bounds. Core does
@@ -436,6 +414,22 @@ extern void rf_append_returning(StringInfo buf, Relation rel, Index rti, bool wh
  * query finds it.
  */
 extern bool rf_writes_partition_key(Relation rel, List *target_attrs);
+
+/*
+ * conflict.c: takes ON CONFLICT out of a query and its WITH queries where their target is a foreign
+ * table. rf_conflict: fills in *result from the clause that was taken out, or from the action that
+ * core plans, for a remote INSERT with so many parameters for a row's values. ERROR if the nodes
+ * cannot do what the clause says. In its text the target's name is t.
+ */
+extern void rf_take_conflicts(Query *query);
+extern void rf_conflict(PlannerInfo *root, Relation rel, Index target, OnConflictAction core,
+						int row_params, struct RfConflict *result);
+
+/* The remote INSERT; *retrieved_attrs: the columns of its RETURNING, in order. */
+extern char *rf_insert_sql(const RfRowWrite *write, const struct RfConflict *conflict,
+						   List **retrieved_attrs);
+extern void rf_append_returning(StringInfo buf, Relation rel, Index rti, bool whole_row,
+								List *check_options, List *returning, List **retrieved_attrs);
 
 /* Name of the junk column that holds the remote table of a row to be written. */
 #define RF_TABLE_JUNK_NAME	"rdma_table"

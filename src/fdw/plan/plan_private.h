@@ -241,6 +241,16 @@ typedef struct RfLookupPlan
 
 /* ---------- writes ---------- */
 
+/* ON CONFLICT of an INSERT */
+typedef struct RfConflict
+{
+	char	   *sql;			/* of the remote INSERT; NULL: there is no such clause */
+	List	   *columns;		/* DO UPDATE: IntList, those of the conflict; NIL: DO NOTHING */
+	List	   *params;			/* expressions whose values become $n in sql: the numbers follow
+								 * those of the row's values */
+	List	   *param_types;	/* OidList */
+} RfConflict;
+
 /*
  * A table that ModifyTable writes row by row: the only member of its list of ModifyTable's
  * fdwPrivLists
@@ -251,10 +261,7 @@ typedef struct RfModifyPlan
 	char	   *sql;
 	List	   *targets;		/* IntList: written attributes */
 	List	   *retrieved;		/* IntList: attributes returned by RETURNING, in order */
-	char	   *conflict;		/* the fields of RfConflict */
-	List	   *conflict_columns;
-	List	   *conflict_params;
-	List	   *conflict_types;
+	RfConflict	conflict;		/* of an INSERT */
 	char	   *move_delete;	/* the statements for rows that move to another node: there, */
 	char	   *move_insert;	/* and here; NULL: rows stay */
 	List	   *key;			/* IntList: the columns that name a row beside its place */

@@ -13,6 +13,7 @@
 #include "parser/parsetree.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
+#include "utils/partcache.h"
 
 #include "rdma_fdw/compat.h"
 #include "rdma_fdw/remote.h"
@@ -38,6 +39,33 @@ rf_local_name(RangeTblEntry *rte)
 	if (strcmp(rte->eref->aliasname, name) == 0)
 		return qualified;
 	return psprintf("%s %s", qualified, quote_identifier(rte->eref->aliasname));
+}
+
+const RfDistribution *
+rf_distribution_of(Relation rel)
+{
+	Oid			relid = RelationGetRelid(rel);
+
+	return rf_server_nodes(GetForeignServer(GetForeignServerIdByRelId(relid))) != NIL ?
+		rf_table_distribution(relid) :
+		NULL;
+}
+
+bool
+rf_writes_partition_key(Relation rel, List *target_attrs)
+{
+	Bitmapset  *key = NULL;
+	ListCell   *lc;
+
+	if (!rel->rd_rel->relispartition)
+		return false;
+	pull_varattnos((Node *) RelationGetPartitionQual(rel), 1, &key);
+	foreach(lc, target_attrs)
+	{
+		if (bms_is_member(lfirst_int(lc) - FirstLowInvalidHeapAttributeNumber, key))
+			return true;
+	}
+	return false;
 }
 
 /* The nodes that may take part in a statement. Only another node computes for a single node. */

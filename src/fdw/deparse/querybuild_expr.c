@@ -918,9 +918,10 @@ rf_with_literals(const char *sql, int first, int count, const char *const *value
 
 		if (*sql == '\'' || *sql == '"')
 		{
-			end = strchr(sql + 1, *sql) + 1;
-			appendBinaryStringInfo(&buf, sql, end - sql);
-			sql = end;
+			const char *closing = strchr(sql + 1, *sql) + 1;
+
+			appendBinaryStringInfo(&buf, sql, closing - sql);
+			sql = closing;
 			continue;
 		}
 		if (*sql == '$' && (number = strtol(sql + 1, &end, 10) - first) >= 0 && number < count)

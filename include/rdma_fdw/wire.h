@@ -106,19 +106,19 @@ typedef struct RfTypeImage
  * Nothing goes on in clear when TLS fails.
  *
  * QP messages are sent by both sides after WELCOME, one per lane. LINKED says that the sender's
- * queue pairs are connected, and where their proofs go: a WRITE_IMM (RF_IMM_PROOF) of RF_PROOF_SIZE
- * bytes over each queue pair, with the number that LINKED asks for all over, so that packets as
- * large as any cross the path that rows will take. A queue pair is proven when its own proof was
- * acknowledged and the peer's has come. The initiator sends READY when all are, the acceptor when
- * all are and READY came; then the connection set is up. BROKEN before that says that a proof did
- * not get through: both ends send it once and begin with QP again over the software transport, if
- * both have it; messages that the other end sent before its own BROKEN are void. BROKEN later says
- * that the data connection was lost, and why its end closes the control connection. READY, BROKEN
- * and BYE have no payload; PING and PONG carry 8 bytes that come back as they are. A socket that
- * carries a queue pair of the soft provider begins with ATTACH (connection id, lane, HMAC) instead
- * of HELLO, and is answered by ATTACHED (HMAC): on either end, memory is passed only to a process
- * that has proved to be the engine at the other end of the control connection. An engine that shuts
- * down sends BYE.
+ * queue pairs are connected, and where their proofs go: a WRITE_IMM (RF_PATH_PROOF) of
+ * RF_PROOF_SIZE bytes over each queue pair, with the number that LINKED asks for all over, so that
+ * packets as large as any cross the path that rows will take. A queue pair is proven when its own
+ * proof was acknowledged and the peer's has come. The initiator sends READY when all are, the
+ * acceptor when all are and READY came; then the connection set is up. BROKEN before that says that
+ * a proof did not get through: both ends send it once and begin with QP again over the software
+ * transport, if both have it; messages that the other end sent before its own BROKEN are void.
+ * BROKEN later says that the data connection was lost, and why its end closes the control
+ * connection. READY, BROKEN and BYE have no payload; PING and PONG carry 8 bytes that come back as
+ * they are. A socket that carries a queue pair of the soft provider begins with ATTACH (connection
+ * id, lane, HMAC) instead of HELLO, and is answered by ATTACHED (HMAC): on either end, memory is
+ * passed only to a process that has proved to be the engine at the other end of the control
+ * connection. An engine that shuts down sends BYE.
  */
 #define RF_CONTROL_MAGIC	0x31464452u /* "RDF1" */
 #define RF_CONTROL_MAX		4096u
@@ -241,8 +241,8 @@ typedef struct RfControlQp		/* QP */
 
 typedef struct RfControlLinked	/* LINKED */
 {
-	uint64_t	remote_addr;	/* RF_PROOF_SIZE bytes for the proof of lane 0; the proofs of the
-								 * other lanes follow */
+	uint64_t	remote_addr;	/* RF_PROOF_SIZE bytes for the proof of lane 0, later for its
+								 * mails; those of the other lanes follow */
 	uint64_t	number;			/* its contents, little-endian; not 0 */
 	uint32_t	rkey;
 	uint32_t	reserved;
@@ -500,8 +500,9 @@ typedef struct RfGroupAddress
  * The immediate of a WRITE_IMM: kind (3 bits) | receiver's flow index (13 bits) | value (16 bits).
  *   DATA    value = low bits of the number of slots written so far, this one included; the k-th
  *   slot lies in receive buffer k mod r.
- *           Of a flow with a shared receive pool: one more slot was written, and value is the
- *           receive buffer it lies in
+ *           Of a flow with a shared receive pool: value is the receive buffer that the next slot
+ *           lies in, and above the low 8 bits the number of further slots, each in the buffer after
+ *           the one before
  *   CREDIT  value = low bits of the number of receive buffers released so far
  *   PROBE   the producer has waited for credit: answer with CREDIT
  *   STOP    value = RF_STOP_IMM_*. The reader wants no more; the producer discards and ends. Or
@@ -514,7 +515,11 @@ typedef struct RfGroupAddress
  *   CLAIM   value = low bits of the number of buffers of the pool that the producer has asked for
  *   so far
  *   GRANT   value = a buffer of the pool, now the producer's for one slot
- *   PROOF   of no flow (0, 0): the queue pair's proof, see LINKED. Once, before anything else
+ *   PATH    of no flow; in place of the flow's index:
+ *           RF_PATH_PROOF (value 0): the queue pair's proof, see LINKED. Once, before anything else
+ *           RF_PATH_MAIL + s: an RfMail with `value` immediates lies at place s of the memory in
+ *           which the proof landed
+ *           RF_PATH_READ: value = low bits of the number of mails read so far
  */
 typedef enum RfImmKind
 {
@@ -525,13 +530,37 @@ typedef enum RfImmKind
 	RF_IMM_END = 4,
 	RF_IMM_CLAIM = 5,
 	RF_IMM_GRANT = 6,
-	RF_IMM_PROOF = 7
+	RF_IMM_PATH = 7
 } RfImmKind;
 
 #define RF_IMM(kind, flow, value) (((uint32_t) (kind) << 29) | ((uint32_t) (flow) << 16) | ((uint32_t) (value) & 0xffff))
 #define RF_IMM_KIND(imm)	((imm) >> 29)
 #define RF_IMM_FLOW(imm)	(((imm) >> 16) & 0x1fff)
 #define RF_IMM_VALUE(imm)	((imm) & 0xffff)
+
+/* The value of DATA into a pool: slots from that buffer on. */
+#define RF_IMM_PLACED(place, slots)	((place) | ((slots) - 1) << 8)
+#define RF_IMM_PLACE(value)			((value) & 0xff)
+#define RF_IMM_PLACED_SLOTS(value)	(((value) >> 8) + 1)
+
+#define RF_PATH_PROOF		0u
+#define RF_PATH_MAIL		1u
+#define RF_PATH_READ		0x1fffu
+
+/*
+ * Immediates other than DATA of any flows between two lanes that leave in one work request: its
+ * bytes up to the last of its words. The lanes use RF_MAILS places in turn, each again when the
+ * reader has said that it read it; without a free place immediates leave alone.
+ */
+#define RF_MAILS			16
+#define RF_MAIL_WORDS		63
+
+typedef struct RfMail
+{
+	uint32_t	read;			/* mails of the reader that the sender has read */
+	uint32_t	words[RF_MAIL_WORDS];
+} RfMail;
+
 #define RF_MAX_FLOWS		8192
 #define RF_MAX_SLOTS		16	/* per flow: SB slots, RBs; one is the single-buffer mode */
 #define RF_MIN_SLOT_SIZE	4096

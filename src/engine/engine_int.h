@@ -127,8 +127,8 @@ struct RfConnection
 	RfDomain   *domain;
 	bool		over_sockets;	/* its queue pairs want them: the software transport */
 	RfPath		path;			/* SETUP: both ends' messages about the queue pairs */
-	uint8_t    *proof_memory;	/* RF_PROOF_SIZE bytes for each lane, and of our own proof behind
-								 * them; NULL without proofs */
+	uint8_t    *proof_memory;	/* RF_PROOF_SIZE bytes for each lane to receive proof and mails,
+								 * and behind them as many to send from; NULL without proofs */
 	RfRegion   *proof_region;	/* registration of it */
 	RfLaneProof proofs[RF_MAX_LANES];	/* the lanes read them */
 	uint32_t	lanes_proven;

@@ -228,6 +228,10 @@ drop_connection(RfLaneThread *lane, int peer, const RfError *error)
 	connection->qp = NULL;
 	connection->proof = NULL;
 	connection->chain = 0;
+	connection->mail = (LaneMail)
+	{
+		0
+	};
 	free(connection->posts);
 	free(connection->wrs);
 	free(connection->sges);
@@ -334,7 +338,10 @@ requests_completed(RfLaneThread *lane, LaneConnection *connection, uint64_t wr_i
 		 * A flow is attached until all of its own requests completed, so it is still the same one.
 		 */
 		bytes += post.bytes;
-		rf_lane_flow_posted(lane, &post);
+		if (post.flow == LANE_NO_FLOW)
+			rf_lane_mail_posted(lane, connection, &post, rf_lane_flow_posted);
+		else
+			rf_lane_flow_posted(lane, &post);
 	}
 	lane_path_progress(lane, connection);
 	rf_throttle_complete(&lane->throttle, connection->completed - before, bytes, lane->now);
@@ -345,6 +352,25 @@ requests_completed(RfLaneThread *lane, LaneConnection *connection, uint64_t wr_i
 
 	rf_queue_unpark(lane, connection, rf_lane_flow_serve);
 	return true;
+}
+
+/* Hands each immediate of a mail to its flow, as if it had come alone. */
+static bool
+open_mail(RfLaneThread *lane, int peer, const RfWc *wc, RfError *error)
+{
+	uint32_t	words[RF_MAIL_WORDS];
+	int			count = rf_lane_mail_arrived(lane, peer, wc, words, error);
+
+	for (int i = 0; i < count && !lane->connections[peer].failed; i++)
+	{
+		RfWc		word = *wc;
+
+		word.imm = words[i];
+		word.byte_len = 0;
+		if (!rf_lane_flow_immediate(lane, peer, &word, error))
+			return false;
+	}
+	return count >= 0;
 }
 
 static void
@@ -388,8 +414,9 @@ handle_completion(RfLaneThread *lane, const RfWc *wc)
 		if (wc->byte_len > 0)
 			atomic_fetch_add_explicit(&lane->config.shared->peers[peer].bytes_received,
 									  wc->byte_len, memory_order_relaxed);
-		if (RF_IMM_KIND(wc->imm) == RF_IMM_PROOF ? !rf_lane_path_seen(lane, peer, wc, &error) :
-			!rf_lane_flow_immediate(lane, peer, wc, &error))
+		if (RF_IMM_KIND(wc->imm) != RF_IMM_PATH ? !rf_lane_flow_immediate(lane, peer, wc, &error) :
+			RF_IMM_FLOW(wc->imm) == RF_PATH_PROOF ? !rf_lane_path_seen(lane, peer, wc, &error) :
+			!open_mail(lane, peer, wc, &error))
 		{
 			lane_count(&lane->lane->protocol_errors, 1);
 			rf_lane_lost(lane, peer, &error);
@@ -439,6 +466,7 @@ run_round(RfLaneThread *lane)
 	claimed = rf_claims_run(lane, rf_lane_flow_serve);
 	claimed = rf_claims_grant(lane) || claimed;
 	sent = rf_queue_run(lane, rf_lane_flow_send);
+	rf_lane_mail_close(lane);
 	rf_lane_post_chains(lane);
 	return count > 0 || taken > 0 || commanded || sent || claimed;
 }
@@ -512,6 +540,7 @@ lane_main(void *argument)
 		if (step == RF_POLLING_ARM)
 		{
 			timeout_ms = rf_lane_flow_probe(lane);
+			rf_lane_mail_close(lane);
 			rf_lane_post_chains(lane);
 			lane->config.provider->cq_arm(lane->cq);
 			lane_count(&shared->armed, 1);

@@ -5,6 +5,7 @@
  *
  * lane_notice.c  notices to the main thread and to other lanes
  * lane_chain.c   work requests, and the chains in which they are posted
+ * lane_mail.c    immediates of several flows in one work request
  * lane_path.c    proves connections, and gives up those without progress
  * queue.c        when a flow may send: turns, and waiting for room
  * lane_claim.c   the receive buffers of shared pools: claiming and granting
@@ -36,18 +37,38 @@
 
 #define LANE_POST_CLAIM		8	/* LanePost.kind: a compare-and-swap; the other kinds are
 								 * immediates */
+#define LANE_NO_FLOW		(-1)	/* LanePost.flow: a mail, or what it needs */
 
 /* A posted work request, in order of posting. */
 typedef struct LanePost
 {
 	int32_t		flow;
 	uint16_t	slots;			/* data slots it carries; 0 = an immediate alone. LANE_POST_CLAIM:
-								 * which claim */
+								 * which claim; a mail: immediates */
 	uint16_t	kind;			/* RfImmKind, LANE_POST_CLAIM */
 	uint32_t	admitted;		/* bytes in flight under the admission window */
 	uint32_t	bytes;
 	uint32_t	strided;		/* entries that are */
 } LanePost;
+
+/* The mails of a connection; see lane_mail.c. */
+typedef struct LaneMail
+{
+	RfMail	   *source;			/* [RF_MAILS] in registered memory; NULL: there are no mails */
+	const RfMail *landing;		/* [RF_MAILS], the peer's; read once, since the peer can write it */
+	uint64_t	remote_addr;
+	uint32_t	lkey;
+	uint32_t	rkey;
+	uint32_t	sent;			/* numbers of mails: posted, */
+	uint32_t	done;			/* completed, */
+	uint32_t	read_there;		/* read by the peer; */
+	uint32_t	read;			/* of the peer, read here, */
+	uint32_t	told;			/* and the peer knows it */
+	uint32_t	count;			/* words that wait for the end of the round */
+	uint32_t	words[RF_MAIL_WORDS];
+	int32_t		flows[RF_MAILS][RF_MAIL_WORDS]; /* of this side, of the words in each place; those
+												 * that wait: in the place of the next mail */
+} LaneMail;
 
 /* One queue pair: this lane's connection to a peer. */
 typedef struct LaneConnection
@@ -73,6 +94,7 @@ typedef struct LaneConnection
 	bool		overdue;		/* was found without progress once */
 	int64_t		progress_at;	/* us: of the last completion, or of the first post after that */
 	LaneList	parked;			/* flows that wait for room in the send queue */
+	LaneMail	mail;
 } LaneConnection;
 
 /* A buffer that a producer tries to claim, until it has one, or asks instead. */
@@ -306,12 +328,16 @@ extern bool rf_lane_has_room(RfLaneThread *lane, int peer);
 extern void rf_lane_no_room(RfLaneThread *lane, int peer);
 
 /*
- * Returns a work request to fill in, at the end of the chain to the flow's peer, where there must
- * be room: opcode WRITE_IMM, no payload, room for RF_MAX_SGE entries. `kind`: of LanePost. `bytes`
- * is the size of its payload, `admitted` the bytes taken from the window.
+ * Returns a work request to fill in, at the end of the chain to the peer, where there must be room:
+ * opcode WRITE_IMM, no payload, room for RF_MAX_SGE entries. `flow`: whose it is, or LANE_NO_FLOW;
+ * `kind`: of LanePost. `bytes` is the size of its payload, `admitted` the bytes taken from the
+ * window.
  */
-extern RfWr *rf_lane_request(RfLaneThread *lane, uint32_t flow, uint32_t kind, uint32_t slots,
-							 uint32_t bytes, uint32_t admitted);
+extern RfWr *rf_lane_request(RfLaneThread *lane, int peer, int32_t flow, uint32_t kind,
+							 uint32_t slots, uint32_t bytes, uint32_t admitted);
+
+/* The peer's chain is to be posted at the end of the round. */
+extern void rf_lane_touch(RfLaneThread *lane, int peer);
 
 /*
  * Stores strided entries of the last request; the caller keeps to the limit of outstanding entries.
@@ -321,6 +347,29 @@ extern void rf_lane_stride(RfLaneThread *lane, int peer, RfWr *wr, const RfStrid
 
 /* Post all chains. */
 extern void rf_lane_post_chains(RfLaneThread *lane);
+
+/* ---------- lane_mail.c ---------- */
+
+/* The connection is proven: its memory is for mails from now on. */
+extern void rf_lane_mail_begin(LaneConnection *connection);
+
+/* Sends an immediate of a flow to its peer this round; false: there is no room. */
+extern bool rf_lane_mail_add(RfLaneThread *lane, uint32_t index, RfImmKind kind, uint64_t value);
+
+/* Put immediates that wait into the chains; rf_lane_post_chains follows. */
+extern void rf_lane_mail_close(RfLaneThread *lane);
+
+/* A mail, or what was posted instead, is complete: `done` gets each END in it. */
+extern void rf_lane_mail_posted(RfLaneThread *lane, LaneConnection *connection,
+								const LanePost *post,
+								void (*done) (RfLaneThread *lane, const LanePost *post));
+
+/*
+ * An immediate of kind PATH that is no proof has come. Copies the mail's words, and returns their
+ * number: 0 if it has none, -1 with *error if the peer breaks the rules.
+ */
+extern int	rf_lane_mail_arrived(RfLaneThread *lane, int peer, const RfWc *wc, uint32_t *words,
+								 RfError *error);
 
 /* ---------- lane_path.c ---------- */
 
@@ -390,8 +439,14 @@ extern void rf_claims_detach(RfLaneThread *lane, LaneFlow *local);
 /* Producer: gets buffers for the slots that have credit and no buffer yet. */
 extern void rf_claims_want(RfLaneThread *lane, uint32_t flow);
 
-/* Producer: the buffer for the next slot, which is sent now. Needs held_count > 0. */
-extern uint32_t rf_claims_use(LaneFlow *local);
+/* Returns true if the flow's buffer for its next slot but so many is that many after the next. */
+extern bool rf_claims_are_adjacent(const LaneClaims *claims, uint32_t slots);
+
+/*
+ * Takes the buffers of the flow's next slots, which are about to be sent together: adjacent ones.
+ * Returns the first.
+ */
+extern uint32_t rf_claims_use(LaneFlow *local, uint32_t slots);
 
 /* Producer: some were used; if it needs to ask for more, it is checked again soon. */
 extern void rf_claims_sent(RfLaneThread *lane, uint32_t flow);

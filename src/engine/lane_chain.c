@@ -44,13 +44,19 @@ rf_lane_post_chains(RfLaneThread *lane)
 	lane->touched_count = 0;
 }
 
+/* Immediates that wait for the end of the round have a place. */
+static uint64_t
+places_taken(const LaneConnection *connection)
+{
+	return connection->posted - connection->completed + (connection->mail.count > 0);
+}
+
 bool
 rf_lane_has_room(RfLaneThread *lane, int peer)
 {
-	LaneConnection *connection = &lane->connections[peer];
-	uint64_t	outstanding = connection->posted - connection->completed;
+	uint64_t	taken = places_taken(&lane->connections[peer]);
 
-	return outstanding < lane->config.max_wr && rf_throttle_room(&lane->throttle, outstanding);
+	return taken < lane->config.max_wr && rf_throttle_room(&lane->throttle, taken);
 }
 
 void
@@ -58,7 +64,7 @@ rf_lane_no_room(RfLaneThread *lane, int peer)
 {
 	LaneConnection *connection = &lane->connections[peer];
 
-	if (connection->posted - connection->completed >= lane->config.max_wr)
+	if (places_taken(connection) >= lane->config.max_wr)
 		return;
 	rf_throttle_wait(&lane->throttle);
 	lane_count(&lane->lane->qps[peer].waits, 1);
@@ -103,13 +109,20 @@ rf_lane_stride(RfLaneThread *lane, int peer, RfWr *wr, const RfStrided *strided,
 	connection->strided_out += (uint32_t) count;
 }
 
-RfWr *
-rf_lane_request(RfLaneThread *lane, uint32_t flow, uint32_t kind, uint32_t slots, uint32_t bytes,
-				uint32_t admitted)
+void
+rf_lane_touch(RfLaneThread *lane, int peer)
 {
-	LaneFlow   *local = lane->local[flow];
-	LaneConnection *connection = &lane->connections[local->peer];
-	RfFlowStats *stats = &lane->flows[flow].stats;
+	if (lane->connections[peer].touched)
+		return;
+	lane->connections[peer].touched = true;
+	lane->touched[lane->touched_count++] = peer;
+}
+
+RfWr *
+rf_lane_request(RfLaneThread *lane, int peer, int32_t flow, uint32_t kind, uint32_t slots,
+				uint32_t bytes, uint32_t admitted)
+{
+	LaneConnection *connection = &lane->connections[peer];
 	LanePost   *post;
 	const RfSge *sge;
 	RfWr	   *wr;
@@ -120,12 +133,7 @@ rf_lane_request(RfLaneThread *lane, uint32_t flow, uint32_t kind, uint32_t slots
 		post_chain(lane, connection);
 		sge = connection->sges;
 	}
-	if (!connection->touched)
-	{
-		connection->touched = true;
-		lane->touched[lane->touched_count++] = local->peer;
-	}
-
+	rf_lane_touch(lane, peer);
 	lane_path_posting(lane, connection);
 	wr = &connection->wrs[connection->chain];
 	memset(wr, 0, sizeof(*wr));
@@ -140,27 +148,28 @@ rf_lane_request(RfLaneThread *lane, uint32_t flow, uint32_t kind, uint32_t slots
 		lane_count(&lane->lane->signaled, 1);
 	}
 	post = &connection->posts[connection->posted % lane->config.max_wr];
-	post->flow = (int32_t) flow;
+	post->flow = flow;
 	post->slots = (uint16_t) slots;
 	post->kind = (uint16_t) kind;
 	post->admitted = admitted;
 	lane->queue.in_flight += admitted;
 	post->bytes = bytes;
 	post->strided = 0;
-	show_post(lane, local->peer, bytes);
+	show_post(lane, peer, bytes);
 
 	if (connection->chain > 0)
-	{
-		lane_count(&stats->chained, 1);
 		lane_count(&lane->lane->chained, 1);
+	if (flow != LANE_NO_FLOW)
+	{
+		lane_count(&lane->flows[flow].stats.chained, connection->chain > 0);
+		lane_count(&lane->flows[flow].stats.work_requests, 1);
 	}
 	connection->chain++;
-	lane_count(&stats->work_requests, 1);
 	lane_count(&lane->lane->work_requests, 1);
 	lane_count(&lane->lane->requests, slots > 0 ? slots : 1);
 	lane_count(&lane->lane->bytes_sent, bytes);
 	if (bytes > 0)
-		atomic_fetch_add_explicit(&lane->config.shared->peers[local->peer].bytes_sent, bytes,
+		atomic_fetch_add_explicit(&lane->config.shared->peers[peer].bytes_sent, bytes,
 								  memory_order_relaxed);
 	return wr;
 }

@@ -24,6 +24,7 @@
 
 #define MAX_PATIENCE	16
 #define MIN_PATIENCE	1
+#define FIRST_PATIENCE	1		/* of many producers most have a few slots, too few to learn from */
 #define AT_ONCE_PATIENCE	1000	/* attempts without backoff; in the end it asks, since the last
 									 * buffer is granted only */
 #define MAX_WAIT_US		2000	/* ask rather than wait longer for the next attempt */
@@ -81,7 +82,7 @@ rf_claims_attach(RfLaneThread *lane, LaneFlow *local, RfFlow *flow)
 	if (lane->config.shared->device.atomics)
 		claims->claimable = flow->memory.pool_claimable;
 	claims->cursor = local->remote_flow * 5;	/* different starting points from the beginning */
-	claims->patience = MAX_PATIENCE;
+	claims->patience = FIRST_PATIENCE;
 	rf_backoff_init(&claims->backoff, FIRST_UNIT_NS, flow->slot_count, flow->key,
 					(uint64_t) lane->now * 1000);
 	if (local->producer && flow->memory.buffers != NULL)
@@ -201,7 +202,7 @@ attempt(RfLaneThread *lane, uint32_t index, uint32_t i, int buffer)
 	LaneFlow   *local = lane->local[index];
 	LaneClaims *claims = local->claims;
 	LaneConnection *connection = &lane->connections[local->peer];
-	RfWr	   *wr = rf_lane_request(lane, index, LANE_POST_CLAIM, 0, 0, 0);
+	RfWr	   *wr = rf_lane_request(lane, local->peer, (int32_t) index, LANE_POST_CLAIM, 0, 0, 0);
 	RfSge	   *sge = (RfSge *) wr->sge;
 
 	connection->posts[connection->posted % lane->config.max_wr].slots = (uint16_t) i;
@@ -303,6 +304,10 @@ rf_claims_want(RfLaneThread *lane, uint32_t index)
 	}
 	if (claims->asked != claims->granted)
 		return;
+
+	/* A question costs nothing where other immediates leave for that peer in this round. */
+	if (needed > 0 && lane->connections[local->peer].mail.count > 0)
+		claims->impatient = true;
 	for (uint32_t i = 0; i < RF_MAX_SLOTS && needed > 0 && !claims->impatient; i++)
 	{
 		if (claims->claim[i].state != CLAIM_NONE)
@@ -361,16 +366,28 @@ hold(RfLaneThread *lane, uint32_t index, uint32_t buffer)
 					 lane->flows, before - 1);
 }
 
+bool
+rf_claims_are_adjacent(const LaneClaims *claims, uint32_t slots)
+{
+	return slots < claims->held_count &&
+		claims->held[(claims->held_first + slots) % RF_MAX_SLOTS] ==
+		claims->held[claims->held_first % RF_MAX_SLOTS] + slots;
+}
+
 uint32_t
-rf_claims_use(LaneFlow *local)
+rf_claims_use(LaneFlow *local, uint32_t slots)
 {
 	LaneClaims *claims = local->claims;
-	uint32_t	buffer = claims->held[claims->held_first++ % RF_MAX_SLOTS];
+	uint32_t	first = claims->held[claims->held_first % RF_MAX_SLOTS];
 
-	claims->held_count--;
-	claims->holding &= ~(UINT64_C(1) << buffer);
-	claims->place[local->moved % local->window] = (uint8_t) buffer;
-	return buffer;
+	for (uint32_t i = 0; i < slots; i++)
+	{
+		claims->holding &= ~(UINT64_C(1) << (first + i));
+		claims->place[(local->moved + i) % local->window] = (uint8_t) (first + i);
+	}
+	claims->held_first += slots;
+	claims->held_count -= slots;
+	return first;
 }
 
 void

@@ -294,6 +294,18 @@ begin_message(RfLaneThread *lane, const RfFlow *flow, const LaneFlow *local, Mes
 }
 
 /*
+ * Returns true if the receive buffer of the message's next slot is adjacent to that of its last
+ * one: always but at the end of the flow's own buffers, in a pool if it got such a buffer.
+ */
+static bool
+is_adjacent_there(const LaneFlow *local, const Message *message)
+{
+	if (local->claims == NULL)
+		return message->next % local->window != 0;
+	return rf_claims_are_adjacent(local->claims, (uint32_t) (message->next - message->first));
+}
+
+/*
  * Slots before end join the message within all limits, and as many as would be sent in this turn
  * one by one: a turn ends with the slot that uses up its bytes (budget).
  */
@@ -305,7 +317,7 @@ merge_slots(RfLaneThread *lane, const RfFlow *flow, const LaneFlow *local, Messa
 	uint64_t	room;
 	bool		placed = message->placed_count > 0;
 
-	if (local->claims != NULL || message->parts.count > 0)
+	if (message->parts.count > 0)
 		return;
 	room = rf_admission_room(lane->config.admission_window, &lane->config.shared->admission,
 							 lane->lane->number,
@@ -315,7 +327,7 @@ merge_slots(RfLaneThread *lane, const RfFlow *flow, const LaneFlow *local, Messa
 	if (most > room)
 		most = room;
 	while (message->next < end && message->next % local->slot_count != 0 &&
-		   message->next % local->window != 0 &&
+		   is_adjacent_there(local, message) &&
 		   message->bytes < budget && may_merge(flow, local, message->next) &&
 		   local->slot_size - message->last_bytes <= (placed ? 0 : LANE_MERGE_GAP))
 	{
@@ -340,9 +352,10 @@ post_message(RfLaneThread *lane, uint32_t index, const Message *message)
 {
 	LaneFlow   *local = lane->local[index];
 	RfFlow	   *flow = &lane->flows[index];
+	uint32_t	slots = (uint32_t) (message->next - message->first);
 	uint32_t	place = (uint32_t) (message->first % local->window);
-	RfWr	   *wr = rf_lane_request(lane, index, RF_IMM_DATA,
-									 (uint32_t) (message->next - message->first), message->bytes,
+	RfWr	   *wr = rf_lane_request(lane, local->peer, (int32_t) index, RF_IMM_DATA,
+									 slots, message->bytes,
 									 lane->config.admission_window > 0 ? message->bytes : 0);
 
 	if (message->parts.count > 0)
@@ -359,11 +372,11 @@ post_message(RfLaneThread *lane, uint32_t index, const Message *message)
 		atomic_store_explicit(&flow->status[slot % local->slot_count], RF_SLOT_IN_FLIGHT,
 							  memory_order_relaxed);
 	if (local->claims != NULL)
-		place = rf_claims_use(local);
+		place = rf_claims_use(local, slots);
 	wr->remote_addr = local->remote_addr + (uint64_t) place * local->slot_size;
 	wr->rkey = local->rkey;
 	wr->imm = RF_IMM(RF_IMM_DATA, local->remote_flow,
-					 local->claims != NULL ? place : message->next);
+					 local->claims != NULL ? RF_IMM_PLACED(place, slots) : message->next);
 	local->moved = message->next;
 }
 
@@ -395,8 +408,7 @@ count_message(RfLaneThread *lane, uint32_t index, const Message *message)
 
 /*
  * Send the READY slots that have credit. Neighbours go as one work request when the first of them
- * is (almost) full, since the gap between their payloads is sent as well; not into a pool, whose
- * buffers are seldom adjacent.
+ * is (almost) full, since the gap between their payloads is sent as well.
  */
 QueueResult
 rf_lane_flow_send(RfLaneThread *lane, uint32_t index, uint64_t budget, uint64_t *sent)
@@ -650,7 +662,7 @@ rf_lane_flow_posted(RfLaneThread *lane, const LanePost *post)
  * have caused it by writing words that are not its own.
  */
 static void
-place_slot(RfLaneThread *lane, LaneFlow *local, RfFlow *flow, uint32_t buffer)
+place_slot(RfLaneThread *lane, LaneFlow *local, RfFlow *flow, uint64_t slot, uint32_t buffer)
 {
 	LaneClaims *claims = local->claims;
 	uint64_t	bit = UINT64_C(1) << buffer;
@@ -658,7 +670,7 @@ place_slot(RfLaneThread *lane, LaneFlow *local, RfFlow *flow, uint32_t buffer)
 	uint32_t	state = RF_FLOW_OPEN;
 
 	claims->granted_unused &= ~bit;
-	atomic_store_explicit(&flow->place[local->moved % local->slot_count], (uint8_t) buffer,
+	atomic_store_explicit(&flow->place[slot % local->slot_count], (uint8_t) buffer,
 						  memory_order_relaxed);
 	if (rf_receive_arrived(claims->pool, buffer, local->index, granted) ||
 		atomic_load(&flow->state) != RF_FLOW_OPEN)
@@ -676,18 +688,19 @@ place_slot(RfLaneThread *lane, LaneFlow *local, RfFlow *flow, uint32_t buffer)
 static bool
 data_arrived(RfLaneThread *lane, LaneFlow *local, RfFlow *flow, uint32_t value, RfError *error)
 {
-	uint32_t	slots = local->claims != NULL ? 1 : (uint16_t) (value - (uint16_t) local->moved);
+	uint32_t	slots = local->claims != NULL ? RF_IMM_PLACED_SLOTS(value) :
+		(uint16_t) (value - (uint16_t) local->moved);
 	uint64_t	arrived = local->moved + slots;
 
-	if (local->claims != NULL && value >= local->claims->pool->count)
+	if (local->claims != NULL && RF_IMM_PLACE(value) + slots > local->claims->pool->count)
 		return rf_error(error, RF_ERROR_PROTOCOL, NULL, NULL,
 						"the peer wrote into a buffer that does not exist");
 	if (slots == 0 || arrived > local->credit + local->window || local->end_received)
 		return rf_error(error, RF_ERROR_PROTOCOL, NULL, NULL,
 						"the peer wrote into buffers it has no credit for");
 
-	if (local->claims != NULL)
-		place_slot(lane, local, flow, value);
+	for (uint32_t i = 0; local->claims != NULL && i < slots; i++)
+		place_slot(lane, local, flow, local->moved + i, RF_IMM_PLACE(value) + i);
 	if (atomic_load(&flow->state) == RF_FLOW_OPEN)
 	{
 		for (uint64_t slot = local->moved; slot < arrived; slot++)

@@ -33,7 +33,7 @@ rf_lane_path_prove(RfLaneThread *lane, int peer)
 			.sge = &proof->source,
 			.remote_addr = proof->remote_addr,
 			.rkey = proof->rkey,
-			.imm = RF_IMM(RF_IMM_PROOF, 0, 0)
+			.imm = RF_IMM(RF_IMM_PATH, RF_PATH_PROOF, 0)
 	};
 	lane->config.provider->qp_post(connection->qp, &wr);
 }
@@ -45,6 +45,7 @@ tell_if_proven(RfLaneThread *lane, int peer)
 
 	if (connection->proof_sent && connection->proof_seen)
 	{
+		rf_lane_mail_begin(connection);
 		connection->proof = NULL;
 		rf_lane_notice(lane, RF_LANE_CONNECTION_PROVEN, peer, 0);
 	}
@@ -62,7 +63,7 @@ rf_lane_path_seen(RfLaneThread *lane, int peer, const RfWc *wc, RfError *error)
 {
 	LaneConnection *connection = &lane->connections[peer];
 	const RfLaneProof *proof = connection->proof;
-	bool		right = wc->byte_len == RF_PROOF_SIZE && wc->imm == RF_IMM(RF_IMM_PROOF, 0, 0);
+	bool		right = wc->byte_len == RF_PROOF_SIZE && RF_IMM_VALUE(wc->imm) == 0;
 
 	if (proof == NULL || connection->proof_seen)
 		return rf_error(error, RF_ERROR_PROTOCOL, NULL, NULL,

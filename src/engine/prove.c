@@ -1,6 +1,7 @@
 /*
  * prove.c - proves that data gets through a connection, in both directions, before any flow may use
- * it: the memory of the proofs, and the requests of the two ends.
+ * it: the memory of the proofs, which later is that of mails (lane_mail.c), and the requests of the
+ * two ends.
  *
  * The control connection is TCP and proves nothing about the device's packets: a firewall that
  * drops UDP port 4791, another VLAN, a wrong GID or too large an MTU stop only those. So each lane
@@ -31,7 +32,7 @@ rf_prove_hint(const RfConnection *connection)
 static size_t
 memory_size(const RfConnection *connection)
 {
-	return (size_t) (connection->lanes + 1) * RF_PROOF_SIZE;
+	return (size_t) connection->lanes * 2 * RF_PROOF_SIZE;
 }
 
 /*
@@ -113,15 +114,15 @@ void
 rf_prove_asked(RfConnection *connection, const RfControlLinked *linked)
 {
 	size_t		words = RF_PROOF_SIZE / sizeof(uint64_t);
-	uint64_t   *source = (uint64_t *) (connection->proof_memory +
-									   (size_t) connection->lanes * RF_PROOF_SIZE);
 
-	for (size_t i = 0; i < words; i++)
-		source[i] = linked->number;
 	for (uint32_t i = 0; i < connection->lanes; i++)
 	{
 		RfLaneProof *proof = &connection->proofs[i];
+		uint64_t   *source = (uint64_t *) (connection->proof_memory +
+										   (size_t) (connection->lanes + i) * RF_PROOF_SIZE);
 
+		for (size_t word = 0; word < words; word++)
+			source[word] = linked->number;
 		proof->source = (RfSge) {source, RF_PROOF_SIZE, connection->proof_region->lkey};
 		proof->remote_addr = linked->remote_addr + (uint64_t) i * RF_PROOF_SIZE;
 		proof->rkey = linked->rkey;

@@ -87,17 +87,10 @@ rf_queue_unpark(RfLaneThread *lane, LaneConnection *connection, LaneServe *serve
 bool
 rf_queue_message(RfLaneThread *lane, uint32_t index, RfImmKind kind, uint64_t value)
 {
-	LaneFlow   *local = lane->local[index];
-	RfWr	   *wr;
-
-	if (!rf_lane_has_room(lane, local->peer))
-	{
-		rf_queue_park(lane, index);
-		return false;
-	}
-	wr = rf_lane_request(lane, index, kind, 0, 0, 0);
-	wr->imm = RF_IMM(kind, local->remote_flow, value);
-	return true;
+	if (rf_lane_mail_add(lane, index, kind, value))
+		return true;
+	rf_queue_park(lane, index);
+	return false;
 }
 
 /* ---------- turns ---------- */

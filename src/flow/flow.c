@@ -505,11 +505,11 @@ begin_sleep(RfFlowHandle *handle, RfFlowWaiting waiting)
 	return rf_now_us();
 }
 
+/* `elapsed`: microseconds. */
 static void
-end_sleep(RfFlowHandle *handle, int64 since)
+end_sleep(RfFlowHandle *handle, int64 elapsed)
 {
 	RfFlow	   *flow = handle->flow;
-	int64		elapsed = rf_now_us() - since;
 
 	atomic_store(&flow->waiting, RF_WAIT_NONE);
 	count(&flow->stats.waits, 1);
@@ -535,7 +535,7 @@ rf_flow_sleep(RfFlowHandle *handle, RfFlowWaiting waiting, uint32 wait_event)
 						   wait_event);
 		ResetLatch(MyLatch);
 	}
-	end_sleep(handle, since);
+	end_sleep(handle, rf_now_us() - since);
 	if (handle->pins != NULL)
 		rf_pins_release(handle->pins, atomic_load(&flow->completed));
 	if (rf_flow_woken != NULL)
@@ -822,7 +822,7 @@ rf_flow_wait(RfFlowHandle *handle, RfSocketWait *wait, int socket, long timeout_
 
 	if (events & WL_LATCH_SET)
 		ResetLatch(MyLatch);
-	end_sleep(handle, since);
+	end_sleep(handle, rf_now_us() - since);
 
 	/*
 	 * Reported once: the caller looks at remote_end, and then waits for libpq to give the reason.
@@ -852,6 +852,7 @@ rf_flow_wait_any(const RfFlowSleep *sleeps, int sleep_count, int socket, long ti
 	long		timeout = capped ? ENGINE_CHECK_MS : timeout_ms;
 	int			events = WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH;
 	int64		since = rf_now_us();
+	int64		elapsed;
 	bool		ready = false;
 
 	for (int i = 0; i < sleep_count; i++)
@@ -875,9 +876,10 @@ rf_flow_wait_any(const RfFlowSleep *sleeps, int sleep_count, int socket, long ti
 			ResetLatch(MyLatch);
 	}
 
+	elapsed = rf_now_us() - since;
 	for (int i = 0; i < sleep_count; i++)
 	{
-		end_sleep(sleeps[i].flow, since);
+		end_sleep(sleeps[i].flow, elapsed);
 		sleeps[i].flow->cursor.remote_end_noticed =
 			atomic_load(&sleeps[i].flow->flow->remote_end) != 0;
 	}

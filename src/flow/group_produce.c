@@ -157,30 +157,39 @@ rf_group_open_begin(RfGroupDesc *desc, uint32_t producer, int own)
 	return group;
 }
 
+/*
+ * Notes which pairs are open by now: each of them, so that the group sleeps only for the others.
+ */
+static bool
+all_opened(RfGroup *group)
+{
+	bool		all = true;
+
+	for (uint32 consumer = 0; consumer < group->pair_count; consumer++)
+	{
+		GroupPair  *pair = &group->pairs[consumer];
+
+		if (pair->state != PAIR_OPENING)
+			continue;
+		if (rf_flow_opened(pair->flow))
+		{
+			pair->state = PAIR_LIVE;
+			pair->wanted = false;
+		}
+		else
+			all = false;
+	}
+	return all;
+}
+
 void
 rf_group_open_end(RfGroup *group)
 {
 	ErrorContextCallback context;
-	uint32		opened = 0;
 
 	rf_group_begin_context(&context, group);
-	for (;;)
-	{
-		for (; opened < group->pair_count; opened++)
-		{
-			GroupPair  *pair = &group->pairs[opened];
-
-			if (pair->state != PAIR_OPENING)
-				continue;
-			if (!rf_flow_opened(pair->flow))
-				break;
-			pair->state = PAIR_LIVE;
-			pair->wanted = false;
-		}
-		if (opened == group->pair_count)
-			break;
+	while (!all_opened(group))
 		(void) rf_groups_wait(&group, 1, PGINVALID_SOCKET, -1);
-	}
 	if (group->kind == RF_GROUP_REPLICATE)
 		claim_in_order(group);
 	rf_group_end_context(&context);

@@ -69,7 +69,7 @@ CREATE VIEW rdma.stat_lanes AS
 COMMENT ON VIEW rdma.stat_lanes IS 'the engine''s lanes: one row per thread that moves data';
 COMMENT ON COLUMN rdma.stat_lanes.requests IS 'buffers and messages that were to be sent';
 COMMENT ON COLUMN rdma.stat_lanes.work_requests IS 'work requests that carried them';
-COMMENT ON COLUMN rdma.stat_lanes.merged IS 'requests that left within the work request of a neighbour';
+COMMENT ON COLUMN rdma.stat_lanes.merged IS 'requests that left within the work request of another one';
 COMMENT ON COLUMN rdma.stat_lanes.merged_while_throttled IS
     'those of them that had to wait for the admission window or for room in the send queue';
 COMMENT ON COLUMN rdma.stat_lanes.chained IS 'work requests that shared a doorbell with an earlier one';
@@ -453,7 +453,7 @@ CREATE VIEW rdma.metrics AS
           'a copy.'),
       ('rdma_fdw_lane_requests_total', l.requests, 'counter', 'Buffers and messages that were to be sent.'),
       ('rdma_fdw_lane_work_requests_total', l.work_requests, 'counter', 'Work requests that carried them.'),
-      ('rdma_fdw_lane_merged_total', l.merged, 'counter', 'Requests that left within the work request of a neighbour.'),
+      ('rdma_fdw_lane_merged_total', l.merged, 'counter', 'Requests that left within the work request of another one.'),
       ('rdma_fdw_lane_chained_total', l.chained, 'counter',
           'Work requests that shared a doorbell with an earlier one.'),
       ('rdma_fdw_lane_doorbells_total', l.doorbells, 'counter', 'Times that work requests were handed to the device.'),

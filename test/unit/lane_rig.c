@@ -19,6 +19,7 @@
 #define FLOW_BYTES		((size_t) RF_MAX_SLOTS * RIG_SLOT_MAX + 4096)
 #define POOL_BYTES		(RF_RECEIVE_WORDS + (size_t) RF_RECEIVE_MAX * RIG_SLOT_MAX)
 #define ARENA_BYTES		(RIG_FLOWS * FLOW_BYTES + RIG_POOLS * POOL_BYTES)
+#define MEMORY_BYTES	(ARENA_BYTES + (size_t) 2 * RIG_MAX_LANES * RF_PROOF_SIZE)
 
 RigNode		rig_nodes[2];
 _Atomic int rig_pool_users[RIG_POOLS];
@@ -87,6 +88,31 @@ rig_sleep(int backend, int timeout_ms)
 
 /* ---------- the main threads of both nodes, as one ---------- */
 
+/* Proof and mails of a lane lie behind the arena: what is received, then what is sent. */
+static uint8_t *
+proof_memory(const RigNode *node, int lane, bool sent)
+{
+	return node->arena + ARENA_BYTES + (size_t) (sent * RIG_MAX_LANES + lane) * RF_PROOF_SIZE;
+}
+
+static void
+prepare_proof(int n, int lane)
+{
+	RigNode    *node = &rig_nodes[n];
+	const RigNode *other = &rig_nodes[1 - n];
+	uint8_t    *source = proof_memory(node, lane, true);
+
+	memset(source, 0x5a, RF_PROOF_SIZE);
+	node->proofs[lane] = (RfLaneProof)
+	{
+		.landing = (const uint64_t *) proof_memory(node, lane, false),
+			.number = UINT64_C(0x5a5a5a5a5a5a5a5a),
+			.source = {source, RF_PROOF_SIZE, node->region->lkey},
+			.remote_addr = (uint64_t) (uintptr_t) proof_memory(other, lane, false),
+			.rkey = other->region->rkey
+	};
+}
+
 static void
 connect_nodes(void)
 {
@@ -106,9 +132,19 @@ connect_nodes(void)
 	}
 	for (int i = 0; i < 2; i++)
 	{
+		rig_nodes[i].linked = true;
+		rig_nodes[i].proven = 0;
 		for (int lane = 0; lane < rig_lanes; lane++)
-			rf_lane_add_connection(rig_nodes[i].lanes[lane], 1, rig_nodes[i].qps[lane], NULL);
-		rig_nodes[i].connected = true;
+		{
+			prepare_proof(i, lane);
+			rf_lane_add_connection(rig_nodes[i].lanes[lane], 1, rig_nodes[i].qps[lane],
+								   &rig_nodes[i].proofs[lane]);
+		}
+	}
+	for (int i = 0; i < 2; i++)
+	{
+		for (int lane = 0; lane < rig_lanes; lane++)
+			rf_lane_prove(rig_nodes[i].lanes[lane], 1);
 	}
 }
 
@@ -147,16 +183,19 @@ handle_event(int n, int lane, const RfLaneEvent *event)
 			/* As the control connection would tell the other engine. */
 			for (int i = 0; i < 2; i++)
 			{
-				if (!rig_nodes[i].connected)
-					continue;
 				rig_nodes[i].connected = false;
+				if (!rig_nodes[i].linked)
+					continue;
+				rig_nodes[i].linked = false;
 				rig_nodes[i].dropping = rig_lanes;
 				for (int l = 0; l < rig_lanes; l++)
 					rf_lane_drop_connection(rig_nodes[i].lanes[l], 1, &event->error);
 			}
 			break;
 		case RF_LANE_CONNECTION_PROVEN:
-			CHECK(!"nothing was to be proven");
+			node->proven++;
+			rig_nodes[0].connected = rig_nodes[1].connected = node->linked &&
+				rig_nodes[0].proven == rig_lanes && rig_nodes[1].proven == rig_lanes;
 			break;
 		case RF_LANE_CONNECTION_DROPPED:
 			for (uint32_t i = 0; i < RIG_FLOWS; i++)
@@ -227,7 +266,7 @@ rig_start(const RfSimConfig *sim)
 	for (int n = 0; n < 2; n++)
 	{
 		RigNode    *node = &rig_nodes[n];
-		size_t		length = ARENA_BYTES;
+		size_t		length = MEMORY_BYTES;
 		RfLaneConfig config = rig_config;
 
 		memset(node, 0, sizeof(*node));
@@ -267,6 +306,8 @@ rig_start(const RfSimConfig *sim)
 	connect_nodes();
 	CHECK(rf_sim_start());
 	CHECK(pthread_create(&main_thread, NULL, main_loop, NULL) == 0);
+	while (!rig_connected())
+		usleep(100);
 }
 
 void
@@ -287,8 +328,8 @@ rig_stop(void)
 		rf_provider_sim.region_deregister(node->domain, node->source);
 		rf_provider_sim.domain_destroy(node->domain);
 		rf_provider_sim.device_close(node->device);
-		munmap(node->arena, ARENA_BYTES);
-		munmap(node->values, ARENA_BYTES);
+		munmap(node->arena, MEMORY_BYTES);
+		munmap(node->values, MEMORY_BYTES);
 		for (int lane = 0; lane < rig_lanes; lane++)
 			close(node->shared->lanes[lane].wake_fd);
 		free(node->shared);

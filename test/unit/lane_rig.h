@@ -52,7 +52,10 @@ typedef struct RigNode
 								 * a piece of the size of its slots */
 	RfRegion   *source;			/* registration of all of it */
 	bool		attached[RIG_FLOWS];	/* the main thread's own record */
-	bool		connected;
+	RfLaneProof proofs[RIG_MAX_LANES];
+	int			proven;			/* lanes */
+	bool		linked;			/* there are queue pairs */
+	bool		connected;		/* and all lanes of both nodes are proven */
 	int			dropping;		/* lanes that have not let go of a lost connection yet */
 } RigNode;
 

@@ -323,15 +323,23 @@ test_gaps(int rounds)
  * error there too, so both sides lose the connection, and both must come back.
  */
 static void
-post_immediate(uint32_t imm)
+post_by_hand(RfWr *wr)
 {
-	RfWr		wr = {.opcode = RF_WR_WRITE_IMM, .imm = imm};
-
-	rf_provider_sim.qp_post(rig_nodes[0].qps[0], &wr);
+	rf_provider_sim.qp_post(rig_nodes[0].qps[0], wr);
 }
 
+static RfWr
+immediate(uint32_t imm)
+{
+	return (RfWr)
+	{
+		.opcode = RF_WR_WRITE_IMM, .imm = imm
+	};
+}
+
+/* `mail`: NULL, or what the request writes, of which the flow 0x1fff stands for the open one. */
 static void
-expect_protocol_error(uint32_t imm)
+expect_error_of(RfWr wr, RfMail *mail)
 {
 	uint32_t	consumer;
 	uint32_t	producer;
@@ -340,9 +348,11 @@ expect_protocol_error(uint32_t imm)
 	open_pair(4, &consumer, &producer);
 	send_one(producer, 8);
 	AWAIT(atomic_load(&flow_of(1, consumer)->completed) == 1);
-	if (RF_IMM_FLOW(imm) == 0x1fff)
-		imm = (imm & ~(0x1fffu << 16)) | (consumer << 16);
-	post_immediate(imm);
+	if (mail != NULL)
+		mail->words[0] = (mail->words[0] & ~(0x1fffu << 16)) | (consumer << 16);
+	else if (RF_IMM_FLOW(wr.imm) == 0x1fff && RF_IMM_KIND(wr.imm) != RF_IMM_PATH)
+		wr.imm = (wr.imm & ~(0x1fffu << 16)) | (consumer << 16);
+	post_by_hand(&wr);
 	AWAIT(atomic_load(&rig_nodes[1].shared->lanes[0].protocol_errors) == errors + 1);
 	AWAIT(atomic_load(&flow_of(1, consumer)->state) == RF_FLOW_FAILED);
 	AWAIT(atomic_load(&flow_of(0, producer)->state) == RF_FLOW_FAILED);
@@ -356,6 +366,90 @@ expect_protocol_error(uint32_t imm)
 }
 
 static void
+expect_protocol_error(uint32_t imm)
+{
+	expect_error_of(immediate(imm), NULL);
+}
+
+/* A mail of so many words, of which the first is given and the second asks for credit. */
+static void
+expect_bad_mail(uint32_t place, uint32_t count, uint32_t bytes, uint32_t read, uint32_t word)
+{
+	const RfLaneProof *proof = &rig_nodes[0].proofs[0];
+	RfMail	   *mail = (RfMail *) proof->source.addr + 8;
+	RfSge		sge = {(const uint8_t *) mail, bytes, proof->source.lkey};
+	RfWr		wr = immediate(RF_IMM(RF_IMM_PATH, RF_PATH_MAIL + place, count));
+
+	AWAIT(rig_connected());
+	mail->read = read;
+	mail->words[0] = word;
+	mail->words[1] = RF_IMM(RF_IMM_PROBE, 0, 0);
+	wr.sge = &sge;
+	wr.num_sge = 1;
+	wr.remote_addr = proof->remote_addr + place * sizeof(RfMail);
+	wr.rkey = proof->rkey;
+	expect_error_of(wr, mail);
+}
+
+static void
+test_bad_mails(void)
+{
+	const uint32_t probe = RF_IMM(RF_IMM_PROBE, 0x1fff, 0);
+
+	expect_bad_mail(1, 2, 12, 0, probe);	/* not the next place */
+	expect_bad_mail(0, 1, 8, 0, probe); /* one word */
+	expect_bad_mail(0, RF_MAIL_WORDS + 1, 256, 0, probe);
+	expect_bad_mail(0, 2, 16, 0, probe);	/* more bytes than words */
+	expect_bad_mail(0, 3, 12, 0, probe);
+	expect_bad_mail(0, 2, 12, 1, probe);	/* reads what was not sent */
+	expect_bad_mail(0, 2, 12, 0, RF_IMM(RF_IMM_DATA, 0x1fff, 2));
+	expect_bad_mail(0, 2, 12, 0, RF_IMM(RF_IMM_PATH, 0x1fff, 0));
+	expect_bad_mail(0, 2, 12, 0, RF_IMM(RF_IMM_CREDIT, 0x1fff, 1)); /* to a reader */
+	expect_protocol_error(RF_IMM(RF_IMM_PATH, RF_PATH_READ, 1));
+	expect_protocol_error(RF_IMM(RF_IMM_PATH, RF_PATH_MAIL + RF_MAILS, 2));
+}
+
+/*
+ * Flows that end together: their immediates leave in mails, more of them than there are places, and
+ * each is counted once.
+ */
+static void
+test_mails(void)
+{
+	enum
+	{
+		FLOWS = 24
+	};
+	uint32_t	consumers[FLOWS];
+	uint32_t	producers[FLOWS];
+	const RfLane *lanes[2] = {&rig_nodes[0].shared->lanes[0], &rig_nodes[1].shared->lanes[0]};
+
+	AWAIT(rig_connected());
+	for (int round = 0; round < 3 * RF_MAILS ||
+		 atomic_load(&lanes[0]->merged) == 0 || atomic_load(&lanes[1]->merged) == 0; round++)
+	{
+		CHECK(round < 100000);
+		for (int i = 0; i < FLOWS; i++)
+		{
+			consumers[i] = rig_listen(1, 1, 2, 4096, 77);
+			producers[i] = rig_open(0, 0, consumers[i], 77);
+			CHECK(producers[i] != UINT32_MAX);
+		}
+		for (int i = 0; i < FLOWS; i++)
+			rig_close(0, producers[i], false, true);
+		for (int i = 0; i < FLOWS; i++)
+			rig_close(1, consumers[i], true, false);
+		AWAIT(rig_all_free());
+	}
+	for (int n = 0; n < 2; n++)
+	{
+		CHECK(atomic_load(&lanes[n]->requests) ==
+			  atomic_load(&lanes[n]->work_requests) + atomic_load(&lanes[n]->merged));
+		CHECK(atomic_load(&lanes[n]->protocol_errors) == 0);
+	}
+}
+
+static void
 test_illegal(void)
 {
 	/* Flow 0x1fff stands for the open consumer flow. */
@@ -365,8 +459,7 @@ test_illegal(void)
 	expect_protocol_error(RF_IMM(RF_IMM_CREDIT, 0x1fff, 1));	/* to a reader */
 	expect_protocol_error(RF_IMM(RF_IMM_STOP, 0x1fff, 0));
 	expect_protocol_error(RF_IMM(RF_IMM_END, 0x1fff, 3));	/* unknown way to end */
-	expect_protocol_error(RF_IMM(5, 0x1fff, 0));	/* unknown kinds */
-	expect_protocol_error(RF_IMM(7, 0x1fff, 0));
+	expect_protocol_error(RF_IMM(5, 0x1fff, 0));	/* unknown kind */
 	expect_protocol_error(RF_IMM(RF_IMM_DATA, RIG_FLOWS - 1, 1));	/* not attached */
 	expect_protocol_error(RF_IMM(RF_IMM_DATA, RIG_FLOWS, 1));	/* outside of the table */
 	expect_protocol_error(RF_IMM(RF_IMM_END, 0x1ffe, 0));
@@ -461,9 +554,11 @@ main(int argc, char **argv)
 	RUN("entries used again", test_reuse());
 	RUN("an idle lane sleeps", test_idle());
 	RUN("gaps, with polling", test_gaps(rounds));
+	RUN("immediates of many flows in mails", test_mails());
 	CHECK(atomic_load(&rig_nodes[0].shared->lanes[0].protocol_errors) == 0);
 	CHECK(atomic_load(&rig_nodes[1].shared->lanes[0].protocol_errors) == 0);
 	RUN("illegal immediates", test_illegal());
+	RUN("illegal mails", test_bad_mails());
 	rig_stop();
 
 	/* Without any spinning every gap puts the lanes to sleep. */

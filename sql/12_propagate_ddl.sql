@@ -59,13 +59,6 @@ SELECT checks('ddl.t');
 SELECT rdma.run_on('ddl1', 'INSERT INTO ddl.t ("Id", n) VALUES (8000, 1), (8000, 2)');
 ALTER TABLE t ADD CHECK (n < 50);
 SELECT checks('ddl.t');
--- what foreign tables cannot have says where it goes
-\set VERBOSITY default
-\set SHOW_CONTEXT never
-CREATE INDEX ON t (n);
-ALTER TABLE t ADD PRIMARY KEY ("Id");
-ALTER TABLE t ADD CONSTRAINT f FOREIGN KEY (n) REFERENCES t;
-\set VERBOSITY terse
 -- the table's name and schema
 ALTER TABLE t RENAME TO "T 2";
 CREATE SCHEMA ddl_other;

@@ -51,20 +51,22 @@ CREATE FUNCTION node_keys() RETURNS TABLE (node name, keys text) LANGUAGE sql AS
   SELECT * FROM rdma.run_on('fk', $q$SELECT string_agg(format('%s %s %s', conrelid::regclass, conname, pg_get_constraintdef(oid)), E'\n' ORDER BY conrelid::regclass::text, conname) FROM pg_constraint WHERE contype = 'f' AND connamespace = 'fk'::regnamespace$q$) $$;
 SELECT differences();
 
--- alone only those can be that no other table refers to
-SELECT said($$SELECT rdma.distribute_table('"Accounts"', 'fk', 'id')$$);
-SELECT said($$SELECT rdma.distribute_table('notes', 'fk', 'account')$$);
+-- one by one: keys to tables that are not distributed yet are noted
+\set VERBOSITY terse
 BEGIN;
-SELECT rdma.distribute_table('notes', 'fk', 'account', force => true);
-SELECT rdma.distribute_table('"Accounts"', 'fk', 'id', force => true);
+SELECT rdma.distribute_table('notes', 'fk', 'account');
+SELECT rdma.distribute_table('"Accounts"', 'fk', 'id');
 SELECT conrelid::regclass, conname FROM pg_constraint WHERE contype = 'f' AND connamespace = 'fk'::regnamespace ORDER BY 1, 2;
 ROLLBACK;
+\set VERBOSITY default
 SELECT said($$SELECT rdma.distribute_tables('fk', '{countries}', '{}')$$);
 SELECT said($$SELECT rdma.distribute_tables('fk', '{countries}', NULL, '{countries}')$$);
 SELECT said($$SELECT rdma.distribute_tables('fk', '{countries}', '{code}', '{countries}')$$);
 SELECT said($$SELECT rdma.distribute_tables('fk', '{continents,countries,"\"Accounts\"",transfers,notes}', '{a,b,id,account,account}')$$);
+SET client_min_messages = error;
 SELECT said($$SELECT rdma.distribute_tables('fk', '{"\"Accounts\"",transfers,notes}', '{id,account,account}', replicated => '{continents,countries}')$$);
 SELECT count(*) FROM pg_constraint WHERE contype = 'f' AND connamespace = 'fk'::regnamespace;
+RESET client_min_messages;
 DROP TABLE elsewhere;
 SELECT said($$SELECT rdma.distribute_tables('fk', '{"\"Accounts\"",transfers,notes}', '{id,account,account}', replicated => '{continents,countries}')$$);
 SELECT * FROM rdma.distribute_tables('fk', '{"\"Accounts\"",transfers,notes}', '{id,account,account}', replicated => '{continents,countries}', force => true);
@@ -147,7 +149,11 @@ SELECT differences();
 CALL rdma.rebalance('fk', 10000, rest => 0);
 
 -- another distribution keeps what can be kept
-SELECT said($$SELECT rdma.undistribute_table('"Accounts"')$$);
+BEGIN;
+\set VERBOSITY terse
+SELECT rdma.undistribute_table('"Accounts"');
+\set VERBOSITY default
+ROLLBACK;
 SELECT said($$SELECT rdma.alter_distribution('countries', 'code')$$);
 BEGIN;
 SELECT rdma.alter_distribution('countries', 'code', force => true);

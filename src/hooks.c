@@ -257,19 +257,27 @@ run_utility(PlannedStmt *planned, const char *source, bool read_only_tree,
 	rf_part_log_ended(&prepared);
 }
 
+/* A command that core would refuse for a distributed table is run in steps. */
 static void
 process_utility(PlannedStmt *planned, const char *source, bool read_only_tree,
 				ProcessUtilityContext context, ParamListInfo params,
 				QueryEnvironment *environment, DestReceiver *dest, QueryCompletion *completion)
 {
-	PlannedStmt *rest;
+	List	   *steps = rf_ddl_steps(planned);
+	ListCell   *lc;
 
-	planned = rf_ddl_rewrite(planned, &rest);
-	run_utility(planned, source, read_only_tree, context, params, environment, dest, completion);
-	if (rest != NULL)
+	if (steps == NIL && !rf_ddl_on_nodes(planned, source, context))
+		run_utility(planned, source, read_only_tree, context, params, environment, dest,
+					completion);
+	foreach(lc, steps)
 	{
-		CommandCounterIncrement();
-		run_utility(rest, source, read_only_tree, context, params, environment, dest, completion);
+		PlannedStmt *step = lfirst_node(PlannedStmt, lc);
+
+		if (foreach_current_index(lc) > 0)
+			CommandCounterIncrement();
+		if (!rf_ddl_on_nodes(step, source, context))
+			run_utility(step, source, read_only_tree, context, params, environment, dest,
+						completion);
 	}
 }
 

@@ -34,6 +34,12 @@ typedef struct RfRole
 extern void rf_role_begin(RfRole *before, Oid role);
 extern void rf_role_end(const RfRole *before);
 
+/*
+ * The same without the restriction, which refuses temporary tables, for statements that run no code
+ * of the role.
+ */
+extern void rf_role_begin_making(RfRole *before, Oid role);
+
 extern Oid	rf_relation_owner(Oid relid);
 
 /*

@@ -33,6 +33,15 @@ rf_role_begin(RfRole *before, Oid role)
 }
 
 void
+rf_role_begin_making(RfRole *before, Oid role)
+{
+	GetUserIdAndSecContext(&before->user, &before->context);
+	SetUserIdAndSecContext(role, before->context | SECURITY_LOCAL_USERID_CHANGE);
+	before->nest = NewGUCNestLevel();
+	rf_restrict_search_path();
+}
+
+void
 rf_role_end(const RfRole *before)
 {
 	AtEOXact_GUC(false, before->nest);

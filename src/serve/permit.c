@@ -32,14 +32,38 @@
 #include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
+#include "utils/fmgrprotos.h"
+#include "utils/jsonb.h"
 #include "utils/rel.h"
 
 #define LABEL_PROVIDER		"rdma_fdw"
 #define LABEL_TEXT			"page_shipping"
+#define RF_KEYS_LABEL		"foreign_keys "
 
 static bool registered = false;
 static bool named = false;		/* the SECURITY LABEL statement that runs says FOR rdma_fdw */
 
+/*
+ * Is it the label of a table whose foreign keys wait until the other tables are distributed, too
+ * (rdma_internal.note_keys)? The owner gives it. It is an array of JSON.
+ */
+static bool
+is_list_of_keys(const ObjectAddress *object, const char *label)
+{
+	char		kind;
+	Datum		keys;
+
+	if (strncmp(label, RF_KEYS_LABEL, strlen(RF_KEYS_LABEL)) != 0 ||
+		object->classId != RelationRelationId || object->objectSubId != 0)
+		return false;
+	kind = get_rel_relkind(object->objectId);
+	keys = DirectFunctionCall1(jsonb_in, CStringGetDatum(label + strlen(RF_KEYS_LABEL)));
+	return (kind == RELKIND_RELATION || kind == RELKIND_PARTITIONED_TABLE ||
+			kind == RELKIND_FOREIGN_TABLE) && JB_ROOT_IS_ARRAY(DatumGetJsonbP(keys)) &&
+		!JB_ROOT_IS_SCALAR(DatumGetJsonbP(keys));
+}
+
+/* What core calls before it stores a label of this provider; NULL: it is taken away. */
 static void
 check_label(const ObjectAddress *object, const char *label)
 {
@@ -49,6 +73,8 @@ check_label(const ObjectAddress *object, const char *label)
 				 errmsg("no security label providers have been loaded")));
 	/* The owner may take it away. */
 	if (label == NULL)
+		return;
+	if (is_list_of_keys(object, label))
 		return;
 	if (object->classId != RelationRelationId || object->objectSubId != 0 ||
 		get_rel_relkind(object->objectId) != RELKIND_RELATION)

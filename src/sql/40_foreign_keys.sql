@@ -47,9 +47,10 @@ BEGIN
     FROM jsonb_array_elements_text(key->'other_columns') WITH ORDINALITY c(name, place);
   SELECT ' (' || string_agg(quote_ident(name), ', ') || ')' INTO set_columns
       FROM jsonb_array_elements_text(key->'set') c(name);
-  RETURN format('ALTER TABLE %I.%I ADD CONSTRAINT %I FOREIGN KEY (%s) REFERENCES %I.%I (%s)%s%s%s%s%s%s',
-      key->'table'->>0, key->'table'->>1, key->>'name', columns,
-    key->'other_table'->>0, key->'other_table'->>1, other_columns,
+  -- without a name the nodes choose one
+  RETURN format('ALTER TABLE %I.%I ADD %sFOREIGN KEY (%s) REFERENCES %I.%I%s%s%s%s%s%s%s',
+      key->'table'->>0, key->'table'->>1, 'CONSTRAINT ' || quote_ident(key->>'name') || ' ', columns,
+    key->'other_table'->>0, key->'other_table'->>1, ' (' || other_columns || ')',
     CASE key->>'match' WHEN 'f' THEN ' MATCH FULL' END,
     ' ON UPDATE ' || CASE key->>'on_update' WHEN 'r' THEN 'RESTRICT' WHEN 'c' THEN 'CASCADE' WHEN 'n' THEN 'SET NULL'
         WHEN 'd' THEN 'SET DEFAULT' END,
@@ -261,3 +262,204 @@ BEGIN
 END $function$;
 COMMENT ON FUNCTION rdma_internal.drop_foreign_keys(name, jsonb[]) IS
     'drops these foreign keys on the nodes of a server';
+
+-- A foreign key between a distributed table and another one is noted with the table that refers, in a
+-- security label: it is dumped with the table, and belongs to its owner.
+CREATE FUNCTION rdma_internal.noted_keys(OUT tab regclass, OUT key jsonb)
+RETURNS SETOF record
+LANGUAGE sql STABLE PARALLEL SAFE
+SET search_path = pg_catalog, pg_temp
+AS $function$
+  SELECT c.oid, k.key || jsonb_build_object('table', ARRAY[n.nspname, c.relname])
+    FROM pg_seclabel l JOIN pg_class c ON c.oid = l.objoid JOIN pg_namespace n ON n.oid = c.relnamespace,
+      jsonb_array_elements(substr(l.label, length('foreign_keys ') + 1)::jsonb) WITH ORDINALITY k(key, place)
+    WHERE l.classoid = 'pg_class'::regclass AND l.objsubid = 0 AND l.provider = 'rdma_fdw'
+      AND l.label LIKE 'foreign\_keys %' AND jsonb_typeof(k.key) = 'object'
+    ORDER BY n.nspname, c.relname, k.place
+$function$;
+COMMENT ON FUNCTION rdma_internal.noted_keys() IS
+    'foreign keys that are created when both of their tables are distributed, or local again';
+
+CREATE FUNCTION rdma_internal.set_keys(tab regclass, keys jsonb[])
+RETURNS void
+LANGUAGE plpgsql VOLATILE STRICT PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $function$
+BEGIN
+  IF EXISTS (SELECT FROM pg_seclabel WHERE objoid = tab AND classoid = 'pg_class'::regclass AND objsubid = 0
+      AND provider = 'rdma_fdw' AND label NOT LIKE 'foreign\_keys %') THEN
+    RAISE EXCEPTION 'foreign keys of table % cannot be noted', tab USING ERRCODE = 'object_not_in_prerequisite_state',
+      DETAIL = 'It has another security label of rdma_fdw, and they would take its place.',
+      HINT = format('SECURITY LABEL FOR rdma_fdw ON TABLE %s IS NULL', tab);
+  END IF;
+  EXECUTE format('SECURITY LABEL FOR rdma_fdw ON %s %s IS %s', CASE WHEN (SELECT relkind FROM pg_class WHERE oid = tab)
+      = 'f' THEN 'FOREIGN TABLE' ELSE 'TABLE' END, tab,
+    CASE WHEN keys = '{}' THEN 'NULL' ELSE quote_literal('foreign_keys '
+      || (SELECT jsonb_agg(k - 'table' ORDER BY place)::text FROM unnest(keys) WITH ORDINALITY n(k, place))) END);
+END $function$;
+COMMENT ON FUNCTION rdma_internal.set_keys(regclass, jsonb[]) IS 'notes these foreign keys, and no others, with a table';
+
+CREATE FUNCTION rdma_internal.note_key(tab regclass, key jsonb)
+RETURNS void
+LANGUAGE plpgsql VOLATILE STRICT PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+  kept jsonb[] := ARRAY(SELECT k.key FROM rdma_internal.noted_keys() k WHERE k.tab = note_key.tab);
+BEGIN
+  IF key->>'name' IS NULL THEN
+    key := key || jsonb_build_object('name', left(concat_ws('_', (SELECT relname FROM pg_class WHERE oid = tab),
+        (SELECT string_agg(c, '_') FROM jsonb_array_elements_text(key->'columns') c)), 58) || '_fkey');
+  END IF;
+  IF EXISTS (SELECT FROM unnest(kept) k WHERE k->>'name' = key->>'name')
+      OR EXISTS (SELECT FROM pg_constraint WHERE conrelid = tab AND conname = key->>'name') THEN
+    RAISE EXCEPTION 'constraint "%" for relation % already exists', key->>'name', tab
+        USING ERRCODE = 'duplicate_object';
+  END IF;
+  PERFORM rdma_internal.set_keys(tab, kept || key);
+  RAISE WARNING 'foreign key "%" of table % is not checked yet', key->>'name', tab
+    USING DETAIL = format('Only one of the tables %s and %I.%I is distributed.', tab, key->'other_table'->>0,
+      key->'other_table'->>1), HINT = 'It is created when the other one is, too: rdma.distribute_table.';
+END $function$;
+COMMENT ON FUNCTION rdma_internal.note_key(regclass, jsonb) IS
+    'notes a foreign key with the table that refers, and says so';
+
+CREATE FUNCTION rdma_internal.forget_keys(tab regclass, name text)
+RETURNS void
+LANGUAGE sql VOLATILE STRICT PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $function$
+  SELECT rdma_internal.set_keys(tab, ARRAY(SELECT k.key FROM rdma_internal.noted_keys() k WHERE k.tab = forget_keys.tab
+      AND k.key->>'name' <> name))
+$function$;
+COMMENT ON FUNCTION rdma_internal.forget_keys(regclass, text) IS 'forgets a foreign key that was noted';
+
+CREATE FUNCTION rdma_internal.key_there(server name, tab regclass, other regclass, key jsonb)
+RETURNS jsonb
+LANGUAGE plpgsql VOLATILE STRICT PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+  there jsonb := key;
+  part record;
+BEGIN
+  FOR part IN
+    SELECT p.member, coalesce(jsonb_agg(coalesce((SELECT option_value FROM pg_options_to_table(a.attfdwoptions)
+        WHERE option_name = 'column_name'), c.name) ORDER BY c.place) FILTER (WHERE c.name IS NOT NULL), '[]') AS names
+      FROM (VALUES ('columns', tab), ('other_columns', other), ('set', tab)) p(member, relation)
+        LEFT JOIN LATERAL jsonb_array_elements_text(key->p.member) WITH ORDINALITY c(name, place) ON true
+        LEFT JOIN pg_attribute a ON a.attrelid = p.relation AND a.attname = c.name GROUP BY p.member
+    UNION ALL SELECT p.member, jsonb_build_array(coalesce((SELECT option_value FROM pg_options_to_table(f.ftoptions)
+        WHERE option_name = 'schema_name'), n.nspname), coalesce((SELECT option_value
+        FROM pg_options_to_table(f.ftoptions) WHERE option_name = 'table_name'), c.relname))
+      FROM (VALUES ('table', tab), ('other_table', other)) p(member, relation) JOIN pg_class c ON c.oid = p.relation
+        JOIN pg_namespace n ON n.oid = c.relnamespace JOIN pg_foreign_table f ON f.ftrelid = c.oid
+  LOOP
+    there := there || jsonb_build_object(part.member, part.names);
+  END LOOP;
+  IF there->'other_columns' = '[]' THEN
+    there := there || jsonb_build_object('other_columns', rdma_internal.ask_node((SELECT n.node
+        FROM rdma.nodes(server) n LIMIT 1), format('SELECT '
+        'coalesce(pg_catalog.jsonb_agg(a.attname ORDER BY k.place), ''[]'') FROM pg_catalog.pg_index i, '
+        'pg_catalog.unnest(i.indkey) WITH ORDINALITY k(num, place), pg_catalog.pg_attribute a WHERE i.indisprimary AND '
+        'k.place <= i.indnkeyatts AND a.attrelid = i.indrelid AND a.attnum = k.num AND i.indrelid = '
+        'pg_catalog.to_regclass(%L)', format('%I.%I', there->'other_table'->>0, there->'other_table'->>1)),
+        '[""]'::jsonb));
+  END IF;
+  IF there->'other_columns' = '[]' THEN
+    RAISE EXCEPTION 'there is no primary key for referenced table %', other USING ERRCODE = 'undefined_object';
+  END IF;
+  RETURN there;
+END $function$;
+COMMENT ON FUNCTION rdma_internal.key_there(name, regclass, regclass, jsonb) IS
+    'a foreign key between two tables of a server, with the names of the nodes; without columns: to the primary key';
+
+CREATE FUNCTION rdma_internal.server_of(tab regclass)
+RETURNS name
+LANGUAGE sql STABLE STRICT PARALLEL SAFE
+SET search_path = pg_catalog, pg_temp
+AS $function$
+  SELECT s.srvname FROM pg_foreign_table f JOIN pg_foreign_server s ON s.oid = f.ftserver WHERE f.ftrelid = tab
+$function$;
+COMMENT ON FUNCTION rdma_internal.server_of(regclass) IS 'the server of a foreign table; NULL: it is a local table';
+
+-- ALTER TABLE and CREATE TABLE (src/fdw/catalog/ddl_nodes.c)
+CREATE FUNCTION rdma_internal.add_foreign_key(tab regclass, other regclass, key jsonb)
+RETURNS void
+LANGUAGE plpgsql VOLATILE STRICT PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+  server name := rdma_internal.server_of(tab);
+  other_server name := rdma_internal.server_of(other);
+  problem text;
+BEGIN
+  IF server IS NULL THEN
+    PERFORM rdma_internal.note_key(tab, key || (SELECT jsonb_build_object('other_table', ARRAY[n.nspname, c.relname])
+        FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = other));
+  ELSIF server IS DISTINCT FROM other_server THEN
+    RAISE EXCEPTION 'a foreign key from table % to table % cannot be created on the nodes', tab, other
+      USING ERRCODE = 'feature_not_supported', DETAIL = CASE WHEN other_server IS NULL
+        THEN format('Table %s is local.', other) ELSE 'They are tables of two servers.' END,
+      HINT = CASE WHEN other_server IS NULL THEN format('First: SELECT rdma.distribute_table(%L, %L, ...)', other,
+        server) END;
+  ELSE
+    key := rdma_internal.key_there(server, tab, other, key);
+    problem := rdma_internal.foreign_key_problem(server, key);
+    IF problem IS NOT NULL THEN
+      RAISE EXCEPTION 'a foreign key from table % to table % cannot be created on the nodes', tab, other
+        USING ERRCODE = 'feature_not_supported', DETAIL = problem,
+        HINT = 'Let the key contain the columns that both tables are distributed by, or have the other table replicated.';
+    END IF;
+    PERFORM rdma.run_on(server, rdma_internal.foreign_key_statement(key));
+  END IF;
+END $function$;
+COMMENT ON FUNCTION rdma_internal.add_foreign_key(regclass, regclass, jsonb) IS
+    'creates a foreign key of a distributed table on the nodes; one of a local table to a distributed one is noted';
+
+CREATE FUNCTION rdma_internal.settle_keys(tab regclass, force boolean)
+RETURNS void
+LANGUAGE plpgsql VOLATILE STRICT PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+  part record;
+  key jsonb;
+  problem text;
+  message text;
+BEGIN
+  FOR part IN
+    SELECT k.tab, k.key, c.relname, c.relowner = current_user::regrole AS own, o.oid::regclass AS other,
+        rdma_internal.server_of(k.tab) AS server, rdma_internal.server_of(o.oid) AS other_server
+      FROM rdma_internal.noted_keys() k JOIN pg_class c ON c.oid = k.tab
+        JOIN pg_class o ON o.oid = to_regclass(format('%I.%I', k.key->'other_table'->>0, k.key->'other_table'->>1))
+      WHERE settle_keys.tab IN (k.tab, o.oid)
+  LOOP
+    CONTINUE WHEN part.server IS DISTINCT FROM part.other_server;
+    IF NOT part.own OR NOT has_table_privilege(part.other, 'REFERENCES') THEN
+      RAISE WARNING 'foreign key "%" of table % is not created', part.key->>'name', part.tab
+        USING DETAIL = CASE WHEN part.own THEN format('Its owner has no privilege REFERENCES on table %s.', part.other)
+          ELSE 'The table belongs to another role.' END,
+        HINT = 'Let the owner of the table create it with ALTER TABLE, and drop this one before.';
+      CONTINUE;
+    END IF;
+    IF part.server IS NULL THEN
+      EXECUTE rdma_internal.foreign_key_statement(part.key);
+    ELSE
+      key := rdma_internal.key_there(part.server, part.tab, part.other, part.key);
+      problem := rdma_internal.foreign_key_problem(part.server, key);
+      IF problem IS NULL THEN
+        PERFORM rdma.run_on(part.server, rdma_internal.foreign_key_statement(key));
+      ELSE
+        message := format('foreign key "%s" of table "%s" %s', part.key->>'name', part.relname, CASE WHEN force
+            THEN 'is left out' ELSE 'cannot be kept' END);
+        PERFORM rdma_internal.report_loss(force, message, problem, 'Drop the key, or distribute the tables by other '
+            'columns.');
+      END IF;
+    END IF;
+    PERFORM rdma_internal.forget_keys(part.tab, part.key->>'name');
+  END LOOP;
+END $function$;
+COMMENT ON FUNCTION rdma_internal.settle_keys(regclass, boolean) IS
+    'creates noted foreign keys from or to this table whose tables are both distributed now, or both local. force: '
+    'leaves those out that the nodes cannot have';

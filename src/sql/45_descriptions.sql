@@ -280,3 +280,40 @@ $function$;
 COMMENT ON FUNCTION rdma_internal.index_statements(regclass) IS
     'the statements that give a table what this one and its partitions have of keys, indexes and extended '
     'statistics';
+
+-- Commands that name an index which only the nodes have (src/fdw/catalog/ddl_nodes.c)
+CREATE FUNCTION rdma_internal.table_with_index(schemas name[], index name, OUT tab regclass, OUT remote text)
+RETURNS SETOF record
+LANGUAGE plpgsql VOLATILE STRICT PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+  part record;
+  said jsonb;
+BEGIN
+  FOR part IN
+    SELECT t.server, (SELECT n.node FROM rdma.nodes(t.server) n LIMIT 1) AS node, array_agg(DISTINCT t.schema) AS there
+      FROM (SELECT s.srvname AS server, coalesce(max(o.option_value) FILTER (WHERE o.option_name = 'schema_name'),
+            n.nspname) AS schema
+          FROM pg_foreign_table f JOIN pg_foreign_server s ON s.oid = f.ftserver JOIN pg_class c ON c.oid = f.ftrelid
+            JOIN pg_namespace n ON n.oid = c.relnamespace, pg_options_to_table(f.ftoptions) o
+          WHERE n.nspname = ANY (schemas) AND pg_has_role(c.relowner, 'USAGE') GROUP BY s.srvname, c.oid, n.nspname
+          HAVING bool_or(o.option_name = 'propagate_ddl' AND o.option_value::boolean)) t
+      GROUP BY t.server ORDER BY t.server
+  LOOP
+    said := rdma_internal.ask_node(part.node, format('SELECT coalesce(pg_catalog.jsonb_agg('
+        'pg_catalog.jsonb_build_object(''schema'', n.nspname, ''table'', c.relname)), ''[]'') '
+        'FROM pg_catalog.pg_index i JOIN pg_catalog.pg_class x ON x.oid = i.indexrelid '
+        'JOIN pg_catalog.pg_class c ON c.oid = i.indrelid JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace '
+        'WHERE x.relname = %L AND n.nspname = ANY (%L::name[])', index, part.there), '[{}]'::jsonb);
+    RETURN QUERY
+      SELECT t.tab, format('%I.%I', f->>'schema', index)
+        FROM jsonb_array_elements(said) f, rdma_internal.table_named(part.server, jsonb_build_array(f->>'schema',
+          f->>'table')) t JOIN pg_class c ON c.oid = t.tab JOIN pg_namespace n ON n.oid = c.relnamespace
+        WHERE n.nspname = ANY (schemas) AND f->>'schema' = ANY (part.there) AND pg_has_role(c.relowner, 'USAGE')
+        ORDER BY array_position(schemas, n.nspname) LIMIT 1;
+    EXIT WHEN FOUND;
+  END LOOP;
+END $function$;
+COMMENT ON FUNCTION rdma_internal.table_with_index(name[], name) IS
+    'the distributed table in one of these schemas that has an index of this name on the nodes, and the name there';

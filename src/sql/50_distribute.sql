@@ -96,6 +96,8 @@ DECLARE
   indexes text[];
   statistics text[];
   foreign_keys jsonb[];
+  noted_keys jsonb[];
+  already_noted jsonb[];
   statement text;
   lent boolean;
   moving name;
@@ -164,22 +166,31 @@ BEGIN
             HINT = format('Let the owner of the table distribute it: SET ROLE %s.', old.owner);
     END IF;
   END IF;
+  -- Keys between this table and local ones wait until these are distributed, too.
+  FOR part IN SELECT f.* FROM rdma_internal.foreign_keys(old.members::regclass[]) f
+      WHERE f.referencing <> ALL (old.members) AND f.referenced = tab LOOP
+    EXECUTE format('ALTER TABLE %s DROP CONSTRAINT %I', part.referencing, part.key->>'name');
+    PERFORM rdma_internal.note_key(part.referencing, part.key);
+  END LOOP;
   SELECT string_agg(format('"%s" of %s', f.key->>'name', f.referencing), ', ' ORDER BY f.referencing::text,
-      f.key->>'name') AS names, array_agg(DISTINCT f.referencing) AS tabs,
+      f.key->>'name') AS names,
       array_agg(format('ALTER TABLE %s DROP CONSTRAINT %I', f.referencing, f.key->>'name')) AS statements INTO part
     FROM rdma_internal.foreign_keys(old.members::regclass[]) f WHERE f.referencing <> ALL (old.members);
   IF part.names IS NOT NULL THEN
-    message := format(CASE WHEN force THEN 'foreign keys that refer to table "%s" are dropped'
-        ELSE 'table "%s" cannot be distributed alone' END, old.relname);
-    detail := format('Foreign keys of other tables refer to it: %s.', part.names);
-    remedy := format('Have all of them distributed in one step: SELECT rdma.distribute_tables(%L, %L, ...).', server,
-        ARRAY[tab] || part.tabs);
-    PERFORM rdma_internal.report_loss(force, message, detail, remedy);
+    message := format(CASE WHEN force THEN 'foreign keys that refer to partitions of table "%s" are dropped'
+        ELSE 'table "%s" cannot be distributed' END, old.relname);
+    detail := format('Foreign keys of other tables refer to partitions of it: %s.', part.names);
+    PERFORM rdma_internal.report_loss(force, message, detail, 'Let them refer to the table itself.');
     FOREACH statement IN ARRAY part.statements LOOP
       EXECUTE statement;
     END LOOP;
   END IF;
-  foreign_keys := ARRAY(SELECT f.key FROM rdma_internal.foreign_keys(old.members::regclass[]) f);
+  foreign_keys := ARRAY(SELECT f.key FROM rdma_internal.foreign_keys(old.members::regclass[]) f
+      WHERE f.referencing <> tab OR f.referenced = ANY (old.members)
+        OR (rdma_internal.table_named(server, f.key->'other_table')).tab IS NOT NULL);
+  noted_keys := ARRAY(SELECT f.key FROM rdma_internal.foreign_keys(ARRAY[tab]) f
+      WHERE f.referencing = tab AND f.key <> ALL (foreign_keys));
+  already_noted := ARRAY(SELECT k.key FROM rdma_internal.noted_keys() k WHERE k.tab = distribute_table.tab);
   SELECT rdma_internal.dependents(old.members) AS names INTO part;
   IF part.names IS NOT NULL THEN
     RAISE EXCEPTION 'table "%" cannot be distributed', old.relname USING ERRCODE = 'dependent_objects_still_exist',
@@ -269,6 +280,11 @@ BEGIN
     PERFORM rdma_internal.define_on(server, format('%I.%I', old.nspname, old.relname), statement, lent);
   END LOOP;
   PERFORM rdma.run_on(server, rdma_internal.foreign_key_statement(k)) FROM unnest(foreign_keys) k;
+  IF already_noted <> '{}' THEN
+    PERFORM rdma_internal.set_keys(format('%I.%I', old.nspname, old.relname)::regclass, already_noted);
+  END IF;
+  PERFORM rdma_internal.note_key(format('%I.%I', old.nspname, old.relname)::regclass, k) FROM unnest(noted_keys) k;
+  PERFORM rdma_internal.settle_keys(format('%I.%I', old.nspname, old.relname)::regclass, force);
   PERFORM rdma.run_on(server, format('ANALYZE %I.%I', old.nspname, old.relname));
 
   FOR part IN

@@ -18,6 +18,7 @@ DECLARE
   there jsonb;
   foreign_key jsonb;
   foreign_keys jsonb[];
+  already_noted jsonb[];
   columns text;
   plain_columns text;
   names text;
@@ -57,15 +58,23 @@ BEGIN
           HINT = 'Drop them, and create them again afterwards.';
   END IF;
   foreign_keys := ARRAY(SELECT k FROM rdma_internal.node_foreign_keys(node, ARRAY[remote]) k);
-  SELECT string_agg(format('%I of %I.%I', k->>'name', k->'table'->>0, k->'table'->>1), ', ' ORDER BY k->'table'->>0,
-      k->'table'->>1, k->>'name') AS names INTO part FROM unnest(foreign_keys) k WHERE k->'table' <> k->'other_table'
-      AND format('%I.%I', k->'other_table'->>0, k->'other_table'->>1) = remote;
-  IF part.names IS NOT NULL THEN
-    RAISE EXCEPTION 'foreign table "%" cannot be turned into a table alone', old.relname
+  -- Keys of other distributed tables wait until these are local, too, or this one is distributed again.
+  FOR part IN SELECT k AS key, (rdma_internal.table_named(old.srvname, k->'table')).tab AS referencing
+      FROM unnest(foreign_keys) k WHERE k->'table' <> k->'other_table' AND format('%I.%I', k->'other_table'->>0,
+      k->'other_table'->>1) = remote LOOP
+    IF part.referencing IS NULL THEN
+      RAISE EXCEPTION 'foreign table "%" cannot be turned into a table', old.relname
         USING ERRCODE = 'dependent_objects_still_exist',
-      DETAIL = format('Foreign keys of other tables of the nodes refer to it: %s.', part.names),
-          HINT = 'Let rdma.undistribute_tables do it for all of them in one step, or drop the keys on the nodes.';
-  END IF;
+        DETAIL = format('Foreign keys of other tables of the nodes refer to it: %I of %I.%I.', part.key->>'name',
+          part.key->'table'->>0, part.key->'table'->>1), HINT = 'Drop the keys on the nodes.';
+    END IF;
+    PERFORM rdma_internal.drop_foreign_keys(old.srvname, ARRAY[part.key]);
+    PERFORM rdma_internal.note_key(part.referencing, part.key || jsonb_build_object('other_table', ARRAY[old.nspname,
+        old.relname]));
+  END LOOP;
+  foreign_keys := ARRAY(SELECT k FROM unnest(foreign_keys) k WHERE format('%I.%I', k->'table'->>0, k->'table'->>1)
+      = remote);
+  already_noted := ARRAY(SELECT k.key FROM rdma_internal.noted_keys() k WHERE k.tab = undistribute_table.tab);
 
   -- Nobody writes here from now on, nor there.
   moving := rdma_internal.aside(tab);
@@ -205,10 +214,22 @@ BEGIN
           old.relname],
           'other_table', ARRAY[old.nspname, old.relname]));
     ELSE
-      RAISE WARNING 'constraint "%" of table "%" on the nodes is left out', foreign_key->>'name', old.relname
+      SELECT ARRAY[n.nspname, c.relname] AS name INTO part
+        FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+        WHERE c.oid = (rdma_internal.table_named(old.srvname, foreign_key->'other_table')).tab;
+      IF FOUND THEN
+        PERFORM rdma_internal.note_key(here::regclass, foreign_key || jsonb_build_object('other_table', part.name));
+      ELSE
+        RAISE WARNING 'constraint "%" of table "%" on the nodes is left out', foreign_key->>'name', old.relname
           USING DETAIL = format('Its definition there is: %s', rdma_internal.foreign_key_statement(foreign_key));
+      END IF;
     END IF;
   END LOOP;
+  IF already_noted <> '{}' THEN
+    PERFORM rdma_internal.set_keys(here::regclass, already_noted || ARRAY(SELECT k.key
+        FROM rdma_internal.noted_keys() k WHERE k.tab = here::regclass));
+  END IF;
+  PERFORM rdma_internal.settle_keys(here::regclass, false);
 
   FOR part IN
     SELECT d.objid::regclass AS seq, a.attname FROM pg_depend d JOIN pg_attribute a ON a.attrelid = d.refobjid

@@ -114,17 +114,44 @@ typedef struct RfDdlCommand
 	const TruncateStmt *truncating; /* the TRUNCATE around it */
 } RfDdlCommand;
 
-/*
- * The command to run instead of one that calls a distributed table TABLE, or the same. *rest: the
- * part of DROP TABLE that names other tables, to be run afterwards; or NULL.
- */
-extern PlannedStmt *rf_ddl_rewrite(PlannedStmt *planned, PlannedStmt **rest);
 extern void rf_ddl_begin(RfDdlCommand *command, Node *statement, ProcessUtilityContext context);
 extern void rf_ddl_end(const RfDdlCommand *command);
 extern void rf_ddl_propagate(RfDdlCommand *command, Node *statement);
 
 /* What the hook of object accesses saw: a table, or a column of it, that such a command drops. */
 extern void rf_ddl_object_access(ObjectAccessType access, Oid class_id, Oid object_id, int sub_id);
+
+/* Is it a foreign table whose commands reach the nodes (option propagate_ddl)? */
+extern bool rf_is_propagated(Oid relid);
+extern bool rf_names_propagated(RangeVar *name);
+
+/*
+ * Runs a query that returns one value with a role's rights, and with search_path = pg_catalog,
+ * pg_temp. The value is in the current memory context; 0: it was NULL.
+ */
+extern Datum rf_ask_as(Oid role, const char *sql, int count, Oid *types, Datum *values);
+
+/*
+ * The commands to run, one after the other, instead of one that core would not do for a distributed
+ * table (ddl_steps.c); NIL: the command itself. The commands are in the current memory context.
+ */
+extern List *rf_ddl_steps(const PlannedStmt *planned);
+
+/* Is it a part of ALTER TABLE for the nodes, or a foreign key to be noted until it is? */
+extern bool rf_ddl_is_for_nodes(Oid relid, const AlterTableCmd *part);
+
+/*
+ * Runs a command that only the nodes can run for a distributed table (ddl_nodes.c), with the
+ * rights of the table's owner. False: core is to run it. ERROR if the nodes refuse it.
+ */
+extern bool rf_ddl_on_nodes(PlannedStmt *planned, const char *source,
+							ProcessUtilityContext context);
+
+/* Does a foreign key of this name wait until both of its tables are distributed? */
+extern bool rf_has_noted_key(Oid relid, const char *name);
+
+/* The constraint that tables of a node have, on the columns of their key. */
+#define RF_PLACEMENT_CONSTRAINT	"rdma_placement"
 
 /* Returns true if the running TRUNCATE says ONLY of this table. */
 extern bool rf_truncates_only(Oid relid);

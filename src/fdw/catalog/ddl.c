@@ -14,8 +14,7 @@
  * which tables these are, and the owner wrote them. A superuser who drops another role's schema
  * must not drop on the nodes what that role could not.
  *
- * Such a table was an ordinary one before rdma.distribute_table, and programs go on to call it
- * TABLE: DROP TABLE and COMMENT ON TABLE do here what they do with FOREIGN TABLE.
+ * Commands that core refuses for foreign tables are split off before (ddl_steps.c).
  */
 #include "postgres.h"
 
@@ -33,6 +32,7 @@
 #include "catalog/pg_inherits.h"
 #include "catalog/pg_type.h"
 #include "commands/defrem.h"
+#include "commands/seclabel.h"
 #include "executor/spi.h"
 #include "foreign/foreign.h"
 #include "miscadmin.h"
@@ -87,8 +87,8 @@ static RfDdlCommand *current = NULL;
 
 /* ---------- which tables ---------- */
 
-static bool
-is_propagated(Oid relid)
+bool
+rf_is_propagated(Oid relid)
 {
 	DefElem    *option;
 
@@ -96,6 +96,14 @@ is_propagated(Oid relid)
 		return false;
 	option = rf_option_find(GetForeignTable(relid)->options, "propagate_ddl");
 	return option != NULL && defGetBoolean(option) && rf_is_own_table(relid);
+}
+
+bool
+rf_names_propagated(RangeVar *name)
+{
+	Oid			relid = name != NULL ? RangeVarGetRelid(name, NoLock, true) : InvalidOid;
+
+	return OidIsValid(relid) && rf_is_propagated(relid);
 }
 
 static Form_pg_class
@@ -119,12 +127,8 @@ columns_of(Oid relid)
 
 /* ---------- asking SQL ---------- */
 
-/*
- * Runs a query that returns one value, jsonb or a count, with a role's rights. The value is in the
- * current memory context; 0: it was NULL.
- */
-static Datum
-ask_as(Oid role, const char *sql, int count, Oid *types, Datum *values)
+Datum
+rf_ask_as(Oid role, const char *sql, int count, Oid *types, Datum *values)
 {
 	MemoryContext context = CurrentMemoryContext;
 	RfRole		before;
@@ -137,7 +141,7 @@ ask_as(Oid role, const char *sql, int count, Oid *types, Datum *values)
 		SPI_processed != 1)
 		elog(ERROR, "could not run \"%s\"", sql);
 	value = SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1, &isnull);
-	if (!isnull && SPI_gettypeid(SPI_tuptable->tupdesc, 1) == JSONBOID)
+	if (!isnull && TupleDescAttr(SPI_tuptable->tupdesc, 0)->attlen == -1)
 	{
 		MemoryContext inner = MemoryContextSwitchTo(context);
 
@@ -147,6 +151,22 @@ ask_as(Oid role, const char *sql, int count, Oid *types, Datum *values)
 	SPI_finish();
 	rf_role_end(&before);
 	return isnull ? (Datum) 0 : value;
+}
+
+bool
+rf_has_noted_key(Oid relid, const char *name)
+{
+	ObjectAddress table = {RelationRelationId, relid, 0};
+	Oid			types[2] = {REGCLASSOID, TEXTOID};
+	Datum		values[2];
+
+	if (GetSecurityLabel(&table, "rdma_fdw") == NULL)
+		return false;
+	values[0] = ObjectIdGetDatum(relid);
+	values[1] = CStringGetTextDatum(name);
+	return DatumGetBool(rf_ask_as(GetUserId(), "SELECT EXISTS (SELECT FROM "
+								  "rdma_internal.noted_keys() k WHERE k.tab = $1 "
+								  "AND k.key->>'name' = $2)", 2, types, values));
 }
 
 /*
@@ -172,51 +192,14 @@ remember(RfDdlCommand *command, Oid relid)
 	table->relid = relid;
 	table->columns = columns_of(relid);
 	values[0] = ObjectIdGetDatum(relid);
-	table->definition = ask_as(GetUserId(), "SELECT rdma_internal.table_definition($1)", 1, types,
-							   values);
+	table->definition = rf_ask_as(GetUserId(),
+								  "SELECT rdma_internal.table_definition($1)", 1, types,
+								  values);
 	command->altered = lappend(command->altered, table);
 	MemoryContextSwitchTo(caller);
 }
 
 /* ---------- before a command ---------- */
-
-/* What a hint names: a command for the nodes' tables, in which %s stands for their name. */
-static char *
-on_nodes(Oid relid, const char *command)
-{
-	ForeignTable *table = GetForeignTable(relid);
-	ForeignServer *server = GetForeignServer(table->serverid);
-	RfTableOptions options;
-
-	rf_table_options(table, server, &options);
-	return psprintf("SELECT rdma.run_on(%s, %s)", quote_literal_cstr(server->servername),
-					quote_literal_cstr(psprintf(command, rf_remote_relation_name(&options))));
-}
-
-static void refuse(Oid relid, const char *what, const char *remote) __attribute__((noreturn));
-
-static void
-refuse(Oid relid, const char *what, const char *remote)
-{
-	ereport(ERROR,
-			(errcode(ERRCODE_WRONG_OBJECT_TYPE),
-			 errmsg("foreign table \"%s\" cannot have %s of its own", get_rel_name(relid), what),
-			 errhint("The nodes' tables can: %s.", on_nodes(relid, remote))));
-}
-
-/* The nodes' tables have keys that the foreign table does not know. */
-static void
-check_constraint(Oid relid, const char *name)
-{
-	if (OidIsValid(get_relation_constraint_oid(relid, name, true)))
-		return;
-	ereport(ERROR,
-			(errcode(ERRCODE_UNDEFINED_OBJECT),
-			 errmsg("constraint \"%s\" of foreign table \"%s\" does not exist", name,
-					get_rel_name(relid)),
-			 errhint("If the nodes' tables have it: %s.",
-					 on_nodes(relid, "ALTER TABLE %s DROP CONSTRAINT ..."))));
-}
 
 /* What is appended to an object or an array of JSON. */
 static void
@@ -268,12 +251,9 @@ take_using(RfDdlCommand *command, Oid relid, AlterTableCmd *part)
 	relation_close(rel, NoLock);
 }
 
-/*
- * Raises the error for a command that core refuses for every foreign table, with the command to use
- * instead. Takes what its effect does not show out of one that it does not refuse.
- */
+/* Takes what its effect does not show out of the command, where core would refuse it. */
 static void
-check_alter(RfDdlCommand *command, Oid relid, AlterTableStmt *statement)
+take_usings(RfDdlCommand *command, Oid relid, AlterTableStmt *statement)
 {
 	ListCell   *lc;
 
@@ -281,24 +261,9 @@ check_alter(RfDdlCommand *command, Oid relid, AlterTableStmt *statement)
 	{
 		AlterTableCmd *part = lfirst_node(AlterTableCmd, lc);
 
-		if (part->subtype == AT_DropConstraint && !part->missing_ok)
-			check_constraint(relid, part->name);
 		if (part->subtype == AT_AlterColumnType &&
 			castNode(ColumnDef, part->def)->raw_default != NULL)
 			take_using(command, relid, part);
-		if (part->subtype == AT_AddConstraint && part->def != NULL && IsA(part->def, Constraint))
-		{
-			switch (castNode(Constraint, part->def)->contype)
-			{
-				case CONSTR_PRIMARY:
-				case CONSTR_UNIQUE:
-				case CONSTR_EXCLUSION:
-				case CONSTR_FOREIGN:
-					refuse(relid, "keys", "ALTER TABLE %s ADD ...");
-				default:
-					break;
-			}
-		}
 	}
 }
 
@@ -328,8 +293,6 @@ named_table(Node *statement)
 			return ((RenameStmt *) statement)->relation;
 		case T_AlterObjectSchemaStmt:
 			return ((AlterObjectSchemaStmt *) statement)->relation;
-		case T_IndexStmt:
-			return ((IndexStmt *) statement)->relation;
 		default:
 			return NULL;
 	}
@@ -356,25 +319,23 @@ prepare(RfDdlCommand *command, Node *statement)
 		note_cascade(command, (AlterTableStmt *) statement);
 	if (kind == RELKIND_FOREIGN_TABLE)
 		relids = list_make1_oid(relid);
-	else if (!IsA(statement, IndexStmt) && has_subclass(relid))
+	else if (has_subclass(relid))
 		relids = find_all_inheritors(relid, NoLock, NULL);
 	foreach(lc, relids)
 	{
 		Oid			member = lfirst_oid(lc);
 
-		if (!is_propagated(member))
+		if (!rf_is_propagated(member))
 			continue;
-		if (IsA(statement, IndexStmt))
-			refuse(member, "indexes", "CREATE INDEX ... ON %s ...");
 
 		/*
 		 * no other session alters it from here on; the command itself takes the lock that it needs
 		 */
 		LockRelationOid(member, ShareUpdateExclusiveLock);
-		if (!SearchSysCacheExists1(RELOID, ObjectIdGetDatum(member)) || !is_propagated(member))
+		if (!SearchSysCacheExists1(RELOID, ObjectIdGetDatum(member)) || !rf_is_propagated(member))
 			continue;
 		if (IsA(statement, AlterTableStmt) && member == relid)
-			check_alter(command, member, (AlterTableStmt *) statement);
+			take_usings(command, member, (AlterTableStmt *) statement);
 		remember(command, member);
 	}
 }
@@ -419,7 +380,7 @@ rf_ddl_object_access(ObjectAccessType access, Oid class_id, Oid object_id, int s
 	if (class_id == RelationRelationId)
 		rf_check_key_types(access, object_id, sub_id);
 	if (access != OAT_DROP || class_id != RelationRelationId || current == NULL ||
-		list_member_oid(current->sent, object_id) || !is_propagated(object_id))
+		list_member_oid(current->sent, object_id) || !rf_is_propagated(object_id))
 		return;
 	if (sub_id == 0)
 		add_dropped(current, object_id);
@@ -456,18 +417,20 @@ propagate_drops(RfDdlCommand *command, bool cascade)
 	foreach(lc, command->dropped)
 	{
 		Dropped    *group = (Dropped *) lfirst(lc);
+		ForeignServer *server;
 		Oid			types[2] = {NAMEOID, TEXTOID};
 		Datum		values[2];
 
 		/* Dropping the server detaches the nodes, with the tables that they have. */
 		if (!SearchSysCacheExists1(FOREIGNSERVEROID, ObjectIdGetDatum(group->serverid)))
 			continue;
-		values[0] = DirectFunctionCall1(
-										namein, CStringGetDatum(GetForeignServer(group->serverid)->servername));
+		server = GetForeignServer(group->serverid);
+		values[0] = DirectFunctionCall1(namein, CStringGetDatum(server->servername));
 		values[1] = CStringGetTextDatum(psprintf("DROP TABLE IF EXISTS %s%s", group->tables.data,
 												 cascade ? " CASCADE" : ""));
-		(void) ask_as(group->owner, "SELECT pg_catalog.count(*) FROM rdma.run_on($1, $2)", 2, types,
-					  values);
+		(void) rf_ask_as(group->owner,
+						 "SELECT pg_catalog.count(*) FROM rdma.run_on($1, $2)", 2, types,
+						 values);
 	}
 }
 
@@ -510,7 +473,7 @@ drop_owned(RfDdlCommand *command, const DropOwnedStmt *statement)
 
 		/* a server of theirs goes as well, and leaves the nodes what they have */
 		if (list_member_oid(owners, rf_relation_owner(form->ftrelid)) &&
-			is_propagated(form->ftrelid) &&
+			rf_is_propagated(form->ftrelid) &&
 			!list_member_oid(owners, GetForeignServer(form->ftserver)->owner))
 			command->sent = lappend_oid(command->sent, form->ftrelid);
 	}
@@ -524,7 +487,7 @@ drop_owned(RfDdlCommand *command, const DropOwnedStmt *statement)
 		Oid			relid = lfirst_oid(lc);
 
 		LockRelationOid(relid, AccessExclusiveLock);
-		if (SearchSysCacheExists1(RELOID, ObjectIdGetDatum(relid)) && is_propagated(relid) &&
+		if (SearchSysCacheExists1(RELOID, ObjectIdGetDatum(relid)) && rf_is_propagated(relid) &&
 			list_member_oid(owners, rf_relation_owner(relid)))
 			add_dropped(command, relid);
 		else
@@ -588,6 +551,8 @@ how_changed(const RfDdlCommand *command, bool cascade)
 static void
 propagate_changes(RfDdlCommand *command, bool cascade)
 {
+	static const char propagation[] =
+		"SELECT pg_catalog.count(*) FROM rdma_internal.propagate_table($1, $2, $3)";
 	Datum		how = how_changed(command, cascade);
 	ListCell   *lc;
 
@@ -604,10 +569,7 @@ propagate_changes(RfDdlCommand *command, bool cascade)
 		values[0] = ObjectIdGetDatum(table->relid);
 		values[1] = table->definition;
 		values[2] = how;
-		(void) ask_as(rf_relation_owner(table->relid),
-					  "SELECT pg_catalog.count(*) FROM rdma_internal.propagate_table($1, $2, $3)",
-					  3, types,
-					  values);
+		(void) rf_ask_as(rf_relation_owner(table->relid), propagation, 3, types, values);
 	}
 }
 
@@ -637,6 +599,7 @@ rf_truncates_only(Oid relid)
 	return false;
 }
 
+/* The outermost command, or the innermost one that may drop or alter such tables, is current. */
 void
 rf_ddl_begin(RfDdlCommand *command, Node *statement, ProcessUtilityContext context)
 {
@@ -681,93 +644,4 @@ rf_ddl_propagate(RfDdlCommand *command, Node *statement)
 	propagate_drops(command, says_cascade(statement));
 	propagate_changes(command, says_cascade(statement));
 	error_context_stack = callback.previous;
-}
-
-/* ---------- tables that are foreign ones now ---------- */
-
-static bool
-names_propagated(List *name)
-{
-	Oid			relid = RangeVarGetRelid(makeRangeVarFromNameList(name), NoLock, true);
-
-	return OidIsValid(relid) && is_propagated(relid);
-}
-
-static PlannedStmt *
-with_statement(const PlannedStmt *planned, Node *statement)
-{
-	PlannedStmt *copy = makeNode(PlannedStmt);
-
-	*copy = *planned;
-	copy->utilityStmt = statement;
-	return copy;
-}
-
-/* The propagated tables that DROP TABLE names, or the rest of them; NULL: it names none. */
-static PlannedStmt *
-drop_part(const PlannedStmt *planned, bool propagated)
-{
-	const DropStmt *whole = (const DropStmt *) planned->utilityStmt;
-	DropStmt   *part = makeNode(DropStmt);
-	ListCell   *lc;
-
-	*part = *whole;
-	part->objects = NIL;
-	if (propagated)
-		part->removeType = OBJECT_FOREIGN_TABLE;
-	foreach(lc, whole->objects)
-	{
-		if (names_propagated(lfirst_node(List, lc)) == propagated)
-			part->objects = lappend(part->objects, lfirst(lc));
-	}
-	return part->objects != NIL ? with_statement(planned, (Node *) part) : NULL;
-}
-
-/* Core locks no foreign tables. */
-static void
-refuse_lock(const LockStmt * statement)
-{
-	ListCell   *lc;
-
-	foreach(lc, statement->relations)
-	{
-		Oid			relid = RangeVarGetRelid(lfirst_node(RangeVar, lc), NoLock, true);
-
-		if (OidIsValid(relid) && is_propagated(relid))
-			ereport(ERROR,
-					(errcode(ERRCODE_WRONG_OBJECT_TYPE),
-					 errmsg("cannot lock foreign table \"%s\"", get_rel_name(relid)),
-					 errhint("The nodes' tables can be locked: %s.",
-							 on_nodes(relid, "LOCK TABLE %s IN ... MODE"))));
-	}
-}
-
-PlannedStmt *
-rf_ddl_rewrite(PlannedStmt *planned, PlannedStmt **rest)
-{
-	Node	   *statement = planned->utilityStmt;
-
-	*rest = NULL;
-	if (IsA(statement, LockStmt))
-		refuse_lock((LockStmt *) statement);
-	else if (IsA(statement, AlterTableStmt))
-		planned = copyObject(planned);	/* take_using changes it */
-	else if (IsA(statement, CommentStmt) && ((CommentStmt *) statement)->objtype == OBJECT_TABLE &&
-			 names_propagated((List *) ((CommentStmt *) statement)->object))
-	{
-		planned = copyObject(planned);
-		((CommentStmt *) planned->utilityStmt)->objtype = OBJECT_FOREIGN_TABLE;
-	}
-	else if (IsA(statement, DropStmt) && ((DropStmt *) statement)->removeType == OBJECT_TABLE)
-	{
-		PlannedStmt *propagated = drop_part(planned, true);
-
-		/* first: with a partitioned table go its partitions */
-		if (propagated != NULL)
-		{
-			*rest = drop_part(planned, false);
-			planned = propagated;
-		}
-	}
-	return planned;
 }

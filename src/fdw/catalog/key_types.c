@@ -31,8 +31,6 @@
 #include "rdma_fdw/exchange.h"
 
 #include "catalog.h"
-/* The constraint that tables of a node have, on the columns of their key. */
-#define PLACEMENT_CONSTRAINT	"rdma_placement"
 
 bool
 rf_is_own_table(Oid relid)
@@ -60,7 +58,7 @@ is_key(Oid relid, AttrNumber attnum)
 
 	if (get_rel_relkind(relid) != RELKIND_FOREIGN_TABLE)
 		return bms_is_member(attnum - FirstLowInvalidHeapAttributeNumber,
-							 get_relation_constraint_attnos(relid, PLACEMENT_CONSTRAINT,
+							 get_relation_constraint_attnos(relid, RF_PLACEMENT_CONSTRAINT,
 															true, &constraint));
 	if (!rf_is_own_table(relid))
 		return false;

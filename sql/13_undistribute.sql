@@ -125,9 +125,9 @@ SELECT count(*) FROM hollow;
 -- what it refuses
 \set VERBOSITY default
 \set SHOW_CONTEXT never
-CREATE VIEW on_twice AS SELECT * FROM twice;
+CREATE MATERIALIZED VIEW on_twice AS SELECT * FROM twice;
 SELECT rdma.undistribute_table('twice');
-DROP VIEW on_twice;
+DROP MATERIALIZED VIEW on_twice;
 CREATE FUNCTION of_rows(twice[]) RETURNS int LANGUAGE sql AS 'SELECT 1';
 SELECT rdma.undistribute_table('twice');
 DROP FUNCTION of_rows;

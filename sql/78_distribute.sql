@@ -112,7 +112,7 @@ CREATE TABLE excluded (a int, b int4range, CONSTRAINT apart EXCLUDE USING gist (
 SELECT rdma.distribute_table('excluded', 'dst', 'a');
 CREATE TABLE excluded_by_range (b int4range, CONSTRAINT apart_too EXCLUDE USING gist (b WITH &&));
 SELECT rdma.distribute_table('excluded_by_range', 'dst', 'b');
-CREATE VIEW on_before AS SELECT id FROM before;
+CREATE MATERIALIZED VIEW on_before AS SELECT id FROM before;
 SELECT rdma.distribute_table('before', 'dst', 'id');
 SELECT count(*) FROM before;
 SELECT * FROM rdma.check_distribution('before');

@@ -12,6 +12,7 @@
 #include "postgres.h"
 
 #include "catalog/partition.h"
+#include "catalog/pg_enum.h"
 #include "catalog/pg_type.h"
 #include "common/hashfn.h"
 #include "fmgr.h"
@@ -23,6 +24,7 @@
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
+#include "utils/syscache.h"
 #include "utils/typcache.h"
 
 PG_FUNCTION_INFO_V1(rdma_hash_node);
@@ -39,7 +41,7 @@ typedef struct RouteKey
 {
 	RouteOp		op;
 	FmgrInfo	function;
-	FunctionCallInfo call;		/* its second argument is the seed */
+	FunctionCallInfo call;		/* its second argument is the seed; NULL: an enumeration's label */
 } RouteKey;
 
 struct RfRoute
@@ -49,9 +51,9 @@ struct RfRoute
 };
 
 /*
- * Returns true if all nodes compute the same hash for a value of this type. Not if it hashes an OID
- * that each node assigned itself: enumeration values, object identifiers, and types that contain
- * them.
+ * Returns true if all nodes compute the same hash for a value of this type by its own function. Not
+ * if that hashes an OID that each node assigned itself: enumeration values, object identifiers, and
+ * types that contain them.
  */
 static bool
 hashes_alike(Oid type)
@@ -84,11 +86,19 @@ hashes_alike(Oid type)
 	}
 }
 
+/* Its values are hashed by their labels, since each node assigned OIDs of its own to these. */
+static bool
+is_enumeration(Oid type)
+{
+	return get_typtype(getBaseType(type)) == TYPTYPE_ENUM;
+}
+
 bool
 rf_route_type(Oid type)
 {
-	return OidIsValid(lookup_type_cache(type, TYPECACHE_HASH_EXTENDED_PROC)->hash_extended_proc) &&
-		hashes_alike(type);
+	return is_enumeration(type) ||
+		(OidIsValid(lookup_type_cache(type, TYPECACHE_HASH_EXTENDED_PROC)->hash_extended_proc) &&
+		 hashes_alike(type));
 }
 
 RfRoute *
@@ -108,6 +118,11 @@ rf_route_create(int key_count, const Oid *types, const Oid *collations)
 					(errcode(ERRCODE_UNDEFINED_FUNCTION),
 					 errmsg("could not identify an extended hash function for type %s",
 							format_type_be(types[i]))));
+		if (is_enumeration(types[i]))
+		{
+			key->op = ROUTE_CALL;
+			continue;
+		}
 		if (!hashes_alike(types[i]))
 			ereport(ERROR,
 					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
@@ -178,15 +193,37 @@ fold_number(int64 number)
 	return (uint32) number ^ (number >= 0 ? high : ~high);
 }
 
+static uint64
+hash_label(Oid value)
+{
+	HeapTuple	tuple = SearchSysCache1(ENUMOID, ObjectIdGetDatum(value));
+	Form_pg_enum label;
+	uint64		hash;
+
+	if (!HeapTupleIsValid(tuple))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_BINARY_REPRESENTATION),
+				 errmsg("invalid internal value for enum: %u", value)));
+	label = (Form_pg_enum) GETSTRUCT(tuple);
+	hash = DatumGetUInt64(hash_any_extended((unsigned char *) NameStr(label->enumlabel),
+											strlen(NameStr(label->enumlabel)),
+											HASH_PARTITION_SEED));
+	ReleaseSysCache(tuple);
+	return hash;
+}
+
 static inline uint64
 hash_value(RouteKey *key, RouteOp op, Datum value)
 {
 	Datum		result;
 
+
 	if (op == ROUTE_INT4)
 		return hash_number((uint32) DatumGetInt32(value));
 	if (op == ROUTE_INT8)
 		return hash_number(fold_number(DatumGetInt64(value)));
+	if (key->call == NULL)
+		return hash_label(DatumGetObjectId(value));
 	key->call->args[0].value = value;
 	key->call->isnull = false;
 	result = FunctionCallInvoke(key->call);

@@ -317,3 +317,188 @@ BEGIN
 END $function$;
 COMMENT ON FUNCTION rdma_internal.table_with_index(name[], name) IS
     'the distributed table in one of these schemas that has an index of this name on the nodes, and the name there';
+
+-- Types, functions and the like that tables use go to the nodes before them. What belongs to neither the caller nor a
+-- superuser stays here: it would belong to the caller's role there.
+CREATE FUNCTION rdma_internal.object_statement(class regclass, object oid, OUT schema name, OUT test text,
+    OUT statement text)
+LANGUAGE plpgsql STABLE STRICT PARALLEL SAFE
+SET search_path = pg_catalog, pg_temp
+SET datestyle = ISO SET intervalstyle = postgres SET extra_float_digits = 1 SET bytea_output = hex SET lc_monetary = 'C'
+    SET xmloption = content
+AS $function$
+DECLARE
+  type pg_type;
+  part jsonb;
+  name text;
+BEGIN
+  IF class = 'pg_extension'::regclass THEN
+    SELECT n.nspname, format('SELECT FROM pg_catalog.pg_extension WHERE extname = %L', e.extname),
+        format('CREATE EXTENSION %I SCHEMA %I', e.extname, n.nspname) INTO schema, test, statement
+      FROM pg_extension e JOIN pg_namespace n ON n.oid = e.extnamespace WHERE e.oid = object AND e.extname <> 'rdma_fdw';
+  ELSIF class = 'pg_proc'::regclass THEN
+    SELECT n.nspname, format('SELECT FROM pg_catalog.pg_proc p JOIN pg_catalog.pg_namespace n ON n.oid = p.pronamespace '
+        'WHERE n.nspname = %L AND p.proname = %L AND pg_catalog.oidvectortypes(p.proargtypes) = %L', n.nspname, p.proname,
+        oidvectortypes(p.proargtypes)), regexp_replace(pg_get_functiondef(object), '^CREATE OR REPLACE ', 'CREATE ')
+        INTO schema, test, statement
+      FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace JOIN pg_language l ON l.oid = p.prolang
+      WHERE p.oid = object AND p.prokind = 'f' AND l.lanpltrusted;
+  ELSIF class = 'pg_collation'::regclass THEN
+    SELECT n.nspname, to_jsonb(c), format('%I.%I', n.nspname, c.collname), format('SELECT FROM pg_catalog.pg_collation c '
+        'JOIN pg_catalog.pg_namespace n ON n.oid = c.collnamespace WHERE n.nspname = %L AND c.collname = %L', n.nspname,
+        c.collname) INTO schema, part, name, test
+      FROM pg_collation c JOIN pg_namespace n ON n.oid = c.collnamespace WHERE c.oid = object;
+    statement := format('CREATE COLLATION %s (PROVIDER = %s, %s, DETERMINISTIC = %s)', name,
+      CASE part->>'collprovider' WHEN 'i' THEN 'icu' WHEN 'b' THEN 'builtin' ELSE 'libc' END,
+      coalesce('LOCALE = ' || quote_literal(coalesce(part->>'colllocale', part->>'colliculocale')),
+        format('LC_COLLATE = %L, LC_CTYPE = %L', part->>'collcollate', part->>'collctype')), part->>'collisdeterministic');
+  ELSIF class = 'pg_ts_config'::regclass THEN
+    SELECT n.nspname, format('SELECT FROM pg_catalog.pg_ts_config c JOIN pg_catalog.pg_namespace n '
+        'ON n.oid = c.cfgnamespace WHERE n.nspname = %L AND c.cfgname = %L', n.nspname, c.cfgname),
+        format('CREATE TEXT SEARCH CONFIGURATION %I.%I (PARSER = %I.%I)', n.nspname, c.cfgname, pn.nspname, p.prsname)
+        || coalesce((SELECT string_agg(format('; ALTER TEXT SEARCH CONFIGURATION %I.%I ADD MAPPING FOR %I WITH %s',
+          n.nspname, c.cfgname, m.alias, m.dictionaries), '' ORDER BY m.alias)
+          FROM (SELECT t.alias, string_agg(d.mapdict::regdictionary::text, ', ' ORDER BY d.mapseqno) AS dictionaries
+            FROM pg_ts_config_map d JOIN ts_token_type(c.cfgparser) t ON t.tokid = d.maptokentype
+            WHERE d.mapcfg = c.oid GROUP BY t.alias) m), '') INTO schema, test, statement
+      FROM pg_ts_config c JOIN pg_namespace n ON n.oid = c.cfgnamespace JOIN pg_ts_parser p ON p.oid = c.cfgparser
+        JOIN pg_namespace pn ON pn.oid = p.prsnamespace WHERE c.oid = object;
+  ELSIF class = 'pg_type'::regclass THEN
+    SELECT t.* INTO type FROM pg_type t WHERE t.oid = object;
+    SELECT n.nspname INTO schema FROM pg_namespace n WHERE n.oid = type.typnamespace;
+    name := format('%I.%I', schema, type.typname);
+    test := format('SELECT FROM pg_catalog.pg_type t JOIN pg_catalog.pg_namespace n ON n.oid = t.typnamespace '
+      'WHERE n.nspname = %L AND t.typname = %L', schema, type.typname);
+    statement := CASE type.typtype
+      WHEN 'e' THEN format('CREATE TYPE %s AS ENUM (%s)', name, (SELECT string_agg(quote_literal(enumlabel), ', '
+        ORDER BY enumsortorder) FROM pg_enum WHERE enumtypid = object))
+      WHEN 'd' THEN format('CREATE DOMAIN %s AS %s%s%s%s%s', name, format_type(type.typbasetype, type.typtypmod),
+        (SELECT format(' COLLATE %I.%I', cn.nspname, co.collname) FROM pg_collation co JOIN pg_namespace cn
+          ON cn.oid = co.collnamespace WHERE co.oid = type.typcollation AND type.typcollation <> (SELECT typcollation
+          FROM pg_type WHERE oid = type.typbasetype)),
+        ' DEFAULT ' || pg_get_expr(type.typdefaultbin, 0), CASE WHEN type.typnotnull THEN ' NOT NULL' END,
+        (SELECT string_agg(format(' CONSTRAINT %I %s', conname, pg_get_constraintdef(oid)), '' ORDER BY conname)
+          FROM pg_constraint WHERE contypid = object AND contype = 'c'))
+      WHEN 'c' THEN (SELECT format('CREATE TYPE %s AS (%s)', name, string_agg(format('%I %s%s', a.attname,
+          format_type(a.atttypid, a.atttypmod), ' COLLATE ' || CASE WHEN a.attcollation <> ty.typcollation
+            THEN quote_ident(cn.nspname) || '.' || quote_ident(co.collname) END), ', ' ORDER BY a.attnum))
+        FROM pg_class c LEFT JOIN pg_attribute a ON a.attrelid = c.oid AND NOT a.attisdropped AND a.attnum > 0
+          LEFT JOIN pg_type ty ON ty.oid = a.atttypid LEFT JOIN pg_collation co ON co.oid = a.attcollation
+          LEFT JOIN pg_namespace cn ON cn.oid = co.collnamespace
+        WHERE c.oid = type.typrelid AND c.relkind = 'c' GROUP BY c.oid)
+      WHEN 'r' THEN (SELECT format('CREATE TYPE %s AS RANGE (SUBTYPE = %s, SUBTYPE_OPCLASS = %I.%I%s, '
+          'MULTIRANGE_TYPE_NAME = %I.%I)', name, format_type(r.rngsubtype, NULL), onsp.nspname, o.opcname,
+          (SELECT format(', COLLATION = %I.%I', cn.nspname, co.collname) FROM pg_collation co JOIN pg_namespace cn
+            ON cn.oid = co.collnamespace WHERE co.oid = r.rngcollation), mn.nspname, m.typname)
+        FROM pg_range r JOIN pg_opclass o ON o.oid = r.rngsubopc JOIN pg_namespace onsp ON onsp.oid = o.opcnamespace
+          JOIN pg_type m ON m.oid = r.rngmultitypid JOIN pg_namespace mn ON mn.oid = m.typnamespace
+        WHERE r.rngtypid = object AND r.rngcanonical = 0) END;
+  END IF;
+END $function$;
+COMMENT ON FUNCTION rdma_internal.object_statement(regclass, oid) IS
+    'how a type, function, collation, text search configuration or extension is created elsewhere, and a query that has '
+    'a row where it is; NULL: not at all';
+
+CREATE FUNCTION rdma_internal.needed_objects(tabs oid[])
+RETURNS jsonb
+LANGUAGE sql STABLE STRICT PARALLEL SAFE
+SET search_path = pg_catalog, pg_temp
+AS $function$
+  WITH RECURSIVE needed(class, object, level, part) AS (
+    SELECT 'pg_class'::regclass::oid, unnest(tabs), 0, true
+    UNION
+    SELECT n.class, n.object, l.level + 1, n.part FROM needed l, LATERAL (
+      -- what it consists of
+      SELECT 'pg_constraint'::regclass::oid AS class, c.oid AS object, true AS part FROM pg_constraint c
+        WHERE l.class = 'pg_class'::regclass AND c.conrelid = l.object AND c.contype IN ('c', 'x', 'p', 'u')
+          OR l.class = 'pg_type'::regclass AND c.contypid = l.object
+      UNION ALL SELECT 'pg_class'::regclass, i.indexrelid, true FROM pg_index i
+        WHERE l.class = 'pg_class'::regclass AND i.indrelid = l.object
+      UNION ALL SELECT 'pg_attrdef'::regclass, d.oid, true FROM pg_attrdef d JOIN pg_attribute a
+          ON a.attrelid = d.adrelid AND a.attnum = d.adnum
+        WHERE l.class = 'pg_class'::regclass AND d.adrelid = l.object AND a.attgenerated <> ''
+      UNION ALL SELECT 'pg_class'::regclass, c.oid, true FROM pg_class c
+        WHERE l.class = 'pg_type'::regclass AND c.reltype = l.object AND c.relkind = 'c'
+      -- what it depends on
+      UNION ALL SELECT d.refclassid, d.refobjid, false FROM pg_depend d
+        WHERE d.classid = l.class AND d.objid = l.object AND d.refobjid >= 16384 AND d.deptype IN ('n', 'i', 'e')
+          AND d.refclassid IN ('pg_type'::regclass, 'pg_proc'::regclass, 'pg_collation'::regclass,
+            'pg_ts_config'::regclass, 'pg_operator'::regclass, 'pg_opclass'::regclass, 'pg_extension'::regclass)) n
+    -- members of an extension come with it
+    WHERE l.level < 30 AND (n.class = 'pg_extension'::regclass OR NOT EXISTS (SELECT FROM pg_depend e
+        WHERE e.classid = l.class AND e.objid = l.object AND e.deptype = 'e')))
+  SELECT coalesce(jsonb_agg(jsonb_build_object('schema', s.schema, 'test', s.test, 'statement', s.statement)
+      ORDER BY o.level DESC, s.statement), '[]')
+    FROM (SELECT n.class, n.object, max(n.level) AS level FROM needed n WHERE NOT n.part
+        AND (n.class = 'pg_extension'::regclass OR NOT EXISTS (SELECT FROM pg_depend e WHERE e.classid = n.class
+          AND e.objid = n.object AND e.deptype = 'e')) GROUP BY n.class, n.object) o
+      LEFT JOIN LATERAL (SELECT typowner AS owner FROM pg_type WHERE o.class = 'pg_type'::regclass AND oid = o.object
+        UNION ALL SELECT proowner FROM pg_proc WHERE o.class = 'pg_proc'::regclass AND oid = o.object
+        UNION ALL SELECT collowner FROM pg_collation WHERE o.class = 'pg_collation'::regclass AND oid = o.object
+        UNION ALL SELECT cfgowner FROM pg_ts_config WHERE o.class = 'pg_ts_config'::regclass AND oid = o.object) w
+        ON true
+      CROSS JOIN LATERAL rdma_internal.object_statement(o.class, o.object) s
+    WHERE s.statement IS NOT NULL AND (o.class = 'pg_extension'::regclass OR w.owner = current_user::regrole
+      OR (SELECT rolsuper FROM pg_roles WHERE oid = w.owner))
+$function$;
+COMMENT ON FUNCTION rdma_internal.needed_objects(oid[]) IS
+    'types, functions, collations, text search configurations and extensions that these tables need elsewhere, in the '
+    'order in which they are created';
+
+CREATE FUNCTION rdma_internal.send_objects(server name, objects jsonb)
+RETURNS void
+LANGUAGE plpgsql VOLATILE STRICT PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+  part record;
+  missing record;
+BEGIN
+  IF objects = '[]' THEN
+    RETURN;
+  END IF;
+  FOR missing IN
+    SELECT r.node, r.answer::integer[] AS places FROM rdma.run_on(server, (SELECT format('SELECT '
+        'pg_catalog.array_agg(place ORDER BY place) FROM (VALUES %s) o(place, there) WHERE NOT there', string_agg(format(
+        '(%s, EXISTS (%s))', o.place, o.object->>'test'), ', ' ORDER BY o.place))
+      FROM jsonb_array_elements(objects) WITH ORDINALITY o(object, place))) r WHERE r.answer IS NOT NULL ORDER BY r.node
+  LOOP
+    FOR part IN SELECT o.object->>'schema' AS schema, o.object->>'statement' AS statement
+        FROM jsonb_array_elements(objects) WITH ORDINALITY o(object, place) WHERE o.place = ANY (missing.places)
+        ORDER BY o.place LOOP
+      PERFORM rdma.run_on(missing.node, format('CREATE SCHEMA %I', part.schema))
+        FROM rdma.run_on(missing.node, format('SELECT pg_catalog.to_regnamespace(%L) IS NULL',
+          quote_ident(part.schema))) n WHERE n.answer = 't';
+      PERFORM rdma.run_on(missing.node, part.statement);
+    END LOOP;
+  END LOOP;
+END $function$;
+COMMENT ON FUNCTION rdma_internal.send_objects(name, jsonb) IS
+    'creates on the nodes of a server the objects that rdma_internal.needed_objects tells of, where they are missing';
+
+CREATE FUNCTION rdma_internal.add_value(type regtype, label text, neighbour text, after boolean)
+RETURNS void
+LANGUAGE plpgsql VOLATILE STRICT PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+  name text := (SELECT format('%I.%I', n.nspname, t.typname) FROM pg_type t JOIN pg_namespace n ON n.oid = t.typnamespace
+    WHERE t.oid = type);
+  server name;
+BEGIN
+  FOR server IN
+    WITH RECURSIVE users(type) AS (SELECT type::oid UNION SELECT CASE WHEN d.classid = 'pg_type'::regclass THEN d.objid
+        ELSE (SELECT reltype FROM pg_class WHERE oid = d.objid AND relkind = 'c') END FROM users u JOIN pg_depend d
+          ON d.refclassid = 'pg_type'::regclass AND d.refobjid = u.type
+        WHERE d.classid IN ('pg_type'::regclass, 'pg_class'::regclass))
+    SELECT DISTINCT s.srvname FROM users u JOIN pg_attribute a ON a.atttypid = u.type AND NOT a.attisdropped
+        JOIN pg_foreign_table f ON f.ftrelid = a.attrelid JOIN pg_foreign_server s ON s.oid = f.ftserver
+      WHERE EXISTS (SELECT FROM pg_options_to_table(f.ftoptions) WHERE option_name = 'propagate_ddl'
+        AND option_value::boolean) ORDER BY s.srvname
+  LOOP
+    PERFORM rdma.run_on(server, format('ALTER TYPE %s ADD VALUE IF NOT EXISTS %L%s', name, label, CASE
+        WHEN neighbour <> '' THEN format(' %s %L', CASE WHEN after THEN 'AFTER' ELSE 'BEFORE' END, neighbour) END));
+  END LOOP;
+END $function$;
+COMMENT ON FUNCTION rdma_internal.add_value(regtype, text, text, boolean) IS
+    'adds a value to an enumeration on the nodes of tables that have columns of it';

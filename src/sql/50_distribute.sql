@@ -29,6 +29,39 @@ $function$;
 COMMENT ON FUNCTION rdma_internal.dependents(oid[]) IS
     'what would be lost with these tables, or keeps them from being dropped';
 
+-- A view keeps its identity, privileges and all that depends on it while it shows nothing.
+CREATE FUNCTION rdma_internal.empty_views(tab regclass)
+RETURNS text[]
+LANGUAGE plpgsql VOLATILE STRICT PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+  part record;
+  statements text[] := '{}';
+BEGIN
+  FOR part IN
+    SELECT format('%I.%I', n.nspname, c.relname) AS name, pg_get_viewdef(c.oid) AS query,
+        (SELECT ' WITH (' || string_agg(format('%I = %L', option_name, option_value), ', ') || ')'
+          FROM pg_options_to_table(c.reloptions)) AS options,
+        (SELECT string_agg(format('CAST(NULL AS %s)%s AS %I', format_type(a.atttypid, a.atttypmod),
+            (SELECT format(' COLLATE %I.%I', cn.nspname, co.collname) FROM pg_collation co JOIN pg_namespace cn
+              ON cn.oid = co.collnamespace WHERE co.oid = a.attcollation), a.attname), ', ' ORDER BY a.attnum)
+          FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped) AS columns
+      FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+      WHERE c.relkind = 'v' AND c.relowner = current_user::regrole AND EXISTS (SELECT FROM pg_depend d JOIN pg_rewrite r
+        ON d.classid = 'pg_rewrite'::regclass AND d.objid = r.oid WHERE r.ev_class = c.oid AND r.rulename = '_RETURN'
+          AND d.refclassid = 'pg_class'::regclass AND d.refobjid = tab)
+      ORDER BY n.nspname, c.relname
+  LOOP
+    statements := statements || format('CREATE OR REPLACE VIEW %s%s AS %s', part.name, part.options, part.query);
+    EXECUTE format('CREATE OR REPLACE VIEW %s AS SELECT %s', part.name, part.columns);
+  END LOOP;
+  RETURN statements;
+END $function$;
+COMMENT ON FUNCTION rdma_internal.empty_views(regclass) IS
+    'replaces the caller''s views of a table by views without it, and returns the statements that make them what they '
+    'were';
+
 CREATE FUNCTION rdma_internal.move_identity(source regclass, target regclass)
 RETURNS void
 LANGUAGE plpgsql VOLATILE STRICT PARALLEL UNSAFE
@@ -98,6 +131,7 @@ DECLARE
   foreign_keys jsonb[];
   noted_keys jsonb[];
   already_noted jsonb[];
+  views text[];
   statement text;
   lent boolean;
   moving name;
@@ -191,6 +225,7 @@ BEGIN
   noted_keys := ARRAY(SELECT f.key FROM rdma_internal.foreign_keys(ARRAY[tab]) f
       WHERE f.referencing = tab AND f.key <> ALL (foreign_keys));
   already_noted := ARRAY(SELECT k.key FROM rdma_internal.noted_keys() k WHERE k.tab = distribute_table.tab);
+  views := rdma_internal.empty_views(tab);
   SELECT rdma_internal.dependents(old.members) AS names INTO part;
   IF part.names IS NOT NULL THEN
     RAISE EXCEPTION 'table "%" cannot be distributed', old.relname USING ERRCODE = 'dependent_objects_still_exist',
@@ -232,6 +267,7 @@ BEGIN
         HINT = format('On the node: GRANT CREATE ON SCHEMA %I TO %I.', schema, part.role);
     END IF;
   END LOOP;
+  PERFORM rdma_internal.send_objects(server, rdma_internal.needed_objects(old.members));
   -- Defaults and identity stay here, where sequences are; the nodes compute what is generated.
   FOREACH statement IN ARRAY rdma_internal.table_statements(tab) LOOP
     PERFORM rdma_internal.define_on(server, format('%I.%I', old.nspname, old.relname), regexp_replace(statement,
@@ -323,6 +359,9 @@ BEGIN
   FOREACH statement IN ARRAY statistics LOOP
     EXECUTE format('%s%I.%I', statement, old.nspname, old.relname);
   END LOOP;
+  FOREACH statement IN ARRAY views LOOP
+    EXECUTE statement;
+  END LOOP;
   EXECUTE format('ALTER FOREIGN TABLE %I.%I OPTIONS (ADD propagate_ddl ''true'')', old.nspname, old.relname);
   IF NOT lent THEN
     EXECUTE format('ANALYZE %I.%I', old.nspname, old.relname);
@@ -406,6 +445,8 @@ DECLARE
   drops text[] := '{}';
   changes text[] := '{}';
   commands text[] := '{}';
+  fills text[] := '{}';
+  requirements text[] := '{}';
   renamed boolean := EXISTS (SELECT FROM jsonb_to_recordset(before->'columns') o(num integer, name text)
     JOIN jsonb_to_recordset(after->'columns') n(num integer, name text) USING (num) WHERE o.name <> n.name);
   expressions boolean := false;
@@ -444,6 +485,12 @@ BEGIN
         CASE part.generated WHEN 'v' THEN 'VIRTUAL' ELSE 'STORED' END, CASE WHEN part.required THEN ' NOT NULL'
             ELSE '' END);
       expressions := true;
+    ELSIF part.added AND how->'fill' ? part.name THEN
+      changes := changes || format('ADD COLUMN %I %s', part.remote, part.definition);
+      fills := fills || format('%I = DEFAULT', part.name);
+      IF part.required THEN
+        requirements := requirements || format('ALTER COLUMN %I SET NOT NULL', part.remote);
+      END IF;
     ELSIF part.added THEN
       -- rows that are there get what the default is now; defaults are computed here
       value := NULL;
@@ -508,6 +555,9 @@ BEGIN
           'rdma_fdw.propagate_ddl = off for the command here.', server, schema, relation);
   END IF;
 
+  IF changes <> '{}' THEN
+    PERFORM rdma_internal.send_objects(server, rdma_internal.needed_objects(ARRAY[tab::oid]));
+  END IF;
   IF drops || changes <> '{}' THEN
     commands := array_to_string(drops || changes, ', ') || commands;
   END IF;
@@ -529,6 +579,12 @@ BEGIN
       EXECUTE format('ALTER FOREIGN TABLE %s OPTIONS (SET schema_name %L)', tab, after->>'schema');
     END IF;
   END IF;
+  IF fills <> '{}' THEN
+    EXECUTE format('UPDATE %s SET %s', tab, array_to_string(fills, ', '));
+  END IF;
+  FOREACH value IN ARRAY requirements LOOP
+    PERFORM rdma.run_on(server, format('ALTER TABLE %I.%I %s', schema, relation, value));
+  END LOOP;
   SELECT string_agg(quote_ident(n.name), ', ' ORDER BY o.key) INTO key
       FROM jsonb_to_recordset(before->'columns') o(num integer, name text, key integer)
     JOIN jsonb_to_recordset(after->'columns') n(num integer, name text) USING (num) WHERE o.key IS NOT NULL

@@ -19,6 +19,7 @@ DECLARE
   foreign_key jsonb;
   foreign_keys jsonb[];
   already_noted jsonb[];
+  views text[];
   columns text;
   plain_columns text;
   names text;
@@ -50,6 +51,7 @@ BEGIN
         'Columns have other names on the nodes: ' || old.named || '.'),
       HINT = 'Take these away first.';
   END IF;
+  views := rdma_internal.empty_views(tab);
   SELECT rdma_internal.dependents(ARRAY[tab::oid]) AS names INTO part;
   IF part.names IS NOT NULL THEN
     RAISE EXCEPTION 'foreign table "%" cannot be turned into a table', old.relname
@@ -261,6 +263,9 @@ BEGIN
   EXECUTE format('DROP FOREIGN TABLE %I.%I', old.nspname, moving);
   FOREACH statement IN ARRAY statistics LOOP
     EXECUTE format('%s%I.%I', statement, old.nspname, old.relname);
+  END LOOP;
+  FOREACH statement IN ARRAY views LOOP
+    EXECUTE statement;
   END LOOP;
   PERFORM rdma.run_on(old.srvname, format('DROP TABLE %s', remote));
   EXECUTE format('ANALYZE %I.%I', old.nspname, old.relname);

@@ -223,6 +223,7 @@ BEGIN
           PERFORM rdma.run_on(node, format('CREATE SCHEMA %I', statement));
         END IF;
       END LOOP;
+      PERFORM rdma_internal.send_objects(node, rdma_internal.needed_objects(ARRAY[tab::oid]));
       FOREACH statement IN ARRAY definition LOOP
         PERFORM rdma_internal.define_on(node, part.relation, statement, true);
       END LOOP;

@@ -97,6 +97,9 @@ extern bool rf_is_own_table(Oid relid);
  */
 extern void rf_check_key_types(ObjectAccessType access, Oid relid, AttrNumber attnum);
 
+/* ERROR if a distribution key has values of this enumeration, which are hashed by their labels. */
+extern void rf_check_key_labels(Oid type);
+
 /*
  * DDL on foreign tables reaches the nodes (ddl.c). begin: a command is about to run, which may
  * raise an error. end: it has ended, with an error or not. propagate: it succeeded.

@@ -42,6 +42,7 @@
 #include "parser/parse_collate.h"
 #include "parser/parse_expr.h"
 #include "parser/parse_relation.h"
+#include "parser/parse_type.h"
 #include "rewrite/rewriteHandler.h"
 #include "storage/lmgr.h"
 #include "tcop/utility.h"
@@ -500,11 +501,12 @@ drop_owned(RfDdlCommand *command, const DropOwnedStmt *statement)
 }
 
 /*
- * Existing rows get the value that the default has now, the same on all nodes. A default with
- * another value for each row would have to be computed here.
+ * Existing rows get the value that the default has now, the same on all nodes. Adds to a list of
+ * JSON those new columns whose default has another value for each row: it is computed here, as for
+ * new rows. Triggers here would see the UPDATE that does it.
  */
 static void
-check_defaults(Oid relid, AttrNumber columns)
+add_fills(StringInfo fills, Oid relid, AttrNumber columns)
 {
 	Relation	relation = relation_open(relid, NoLock);
 
@@ -515,26 +517,32 @@ check_defaults(Oid relid, AttrNumber columns)
 
 		if (!column->attisdropped && !column->attgenerated)
 			expr = build_column_default(relation, i + 1);
-		if (expr != NULL && contain_volatile_functions(expr))
+		if (expr == NULL || !contain_volatile_functions(expr))
+			continue;
+		if (relation->trigdesc != NULL)
 			ereport(ERROR,
 					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-					 errmsg("column \"%s\" cannot be added with this default to the nodes' tables "
-							"of foreign table \"%s\"",
-							NameStr(column->attname),
-							RelationGetRelationName(relation)),
-					 errdetail("It has another value for each row, and rows that are there would "
-							   "need one."),
-					 errhint("Add the column without a default, fill it with UPDATE, then set "
-							 "the default.")));
+					 errmsg("column \"%s\" cannot be added with this default to foreign table "
+							"\"%s\"",
+							NameStr(column->attname), RelationGetRelationName(relation)),
+					 errdetail("It has another value for each row, and triggers here would see how "
+							   "rows get it."),
+					 errhint("Drop the triggers, and create them again afterwards.")));
+		add_json(fills, NameStr(column->attname), NULL);
 	}
 	relation_close(relation, NoLock);
 }
 
 /* See rdma_internal.propagate_table. cascade: all that is dropped. */
 static Datum
-how_changed(const RfDdlCommand *command, bool cascade)
+how_changed(const RfDdlCommand *command, const Altered *table, bool cascade)
 {
 	StringInfoData json;
+	StringInfoData fills;
+
+	initStringInfo(&fills);
+	if (columns_of(table->relid) > table->columns)
+		add_fills(&fills, table->relid, table->columns);
 
 	initStringInfo(&json);
 	if (cascade)
@@ -543,7 +551,7 @@ how_changed(const RfDdlCommand *command, bool cascade)
 		appendStringInfo(&json, "{\"cascade\": [%s]", command->cascade.data);
 	if (command->usings.len > 0)
 		appendStringInfo(&json, ", \"using\": {%s}", command->usings.data);
-	appendStringInfoChar(&json, '}');
+	appendStringInfo(&json, ", \"fill\": [%s]}", fills.data);
 	return DirectFunctionCall1(jsonb_in, CStringGetDatum(json.data));
 }
 
@@ -553,7 +561,6 @@ propagate_changes(RfDdlCommand *command, bool cascade)
 {
 	static const char propagation[] =
 		"SELECT pg_catalog.count(*) FROM rdma_internal.propagate_table($1, $2, $3)";
-	Datum		how = how_changed(command, cascade);
 	ListCell   *lc;
 
 	foreach(lc, command->altered)
@@ -564,11 +571,9 @@ propagate_changes(RfDdlCommand *command, bool cascade)
 
 		if (!SearchSysCacheExists1(RELOID, ObjectIdGetDatum(table->relid)))
 			continue;
-		if (columns_of(table->relid) > table->columns)
-			check_defaults(table->relid, table->columns);
 		values[0] = ObjectIdGetDatum(table->relid);
 		values[1] = table->definition;
-		values[2] = how;
+		values[2] = how_changed(command, table, cascade);
 		(void) rf_ask_as(rf_relation_owner(table->relid), propagation, 3, types, values);
 	}
 }
@@ -579,6 +584,31 @@ says_cascade(Node *statement)
 	return IsA(statement, DropStmt) ? ((DropStmt *) statement)->behavior == DROP_CASCADE :
 		IsA(statement, DropOwnedStmt) ? ((DropOwnedStmt *) statement)->behavior == DROP_CASCADE :
 		false;
+}
+
+static Oid
+enum_type(const AlterEnumStmt * statement)
+{
+	return typenameTypeId(NULL, makeTypeNameFromNameList(statement->typeName));
+}
+
+/* The nodes' tables that have such columns take the new value, too. */
+static void
+propagate_value(const AlterEnumStmt * statement)
+{
+	Oid			types[4] = {REGTYPEOID, TEXTOID, TEXTOID, BOOLOID};
+	Datum		values[4];
+
+	if (statement->oldVal != NULL)
+		return;
+	values[0] = ObjectIdGetDatum(enum_type(statement));
+	values[1] = CStringGetTextDatum(statement->newVal);
+	values[2] = CStringGetTextDatum(statement->newValNeighbor != NULL ?
+									statement->newValNeighbor : "");
+	values[3] = BoolGetDatum(statement->newValIsAfter);
+	(void) rf_ask_as(GetUserId(),
+					 "SELECT pg_catalog.count(*) FROM rdma_internal.add_value($1, $2, $3, $4)", 4,
+					 types, values);
 }
 
 /* The TRUNCATE that runs; NULL if no TRUNCATE runs. */
@@ -605,12 +635,15 @@ rf_ddl_begin(RfDdlCommand *command, Node *statement, ProcessUtilityContext conte
 {
 	bool		drops = IsA(statement, DropStmt) || IsA(statement, DropOwnedStmt);
 
+	if (IsA(statement, AlterEnumStmt) && ((AlterEnumStmt *) statement)->oldVal != NULL)
+		rf_check_key_labels(enum_type((AlterEnumStmt *) statement));
 	*command = (RfDdlCommand)
 	{
 		.context = CurrentMemoryContext, .outer = current, .truncating = truncating
 	};
 	command->watched = rf_propagate_ddl && !IsBinaryUpgrade &&
-		context != PROCESS_UTILITY_SUBCOMMAND && (drops || named_table(statement) != NULL);
+		context != PROCESS_UTILITY_SUBCOMMAND &&
+		(drops || named_table(statement) != NULL || IsA(statement, AlterEnumStmt));
 	if (command->watched)
 	{
 		initStringInfo(&command->cascade);
@@ -637,10 +670,13 @@ rf_ddl_propagate(RfDdlCommand *command, Node *statement)
 {
 	ErrorContextCallback callback;
 
-	if (command->altered == NIL && command->dropped == NIL)
+	if (command->altered == NIL && command->dropped == NIL &&
+		!(command->watched && IsA(statement, AlterEnumStmt)))
 		return;
 	CommandCounterIncrement();
 	begin_context(&callback);
+	if (IsA(statement, AlterEnumStmt))
+		propagate_value((AlterEnumStmt *) statement);
 	propagate_drops(command, says_cascade(statement));
 	propagate_changes(command, says_cascade(statement));
 	error_context_stack = callback.previous;

@@ -230,14 +230,19 @@ uniqueness_problem(Oid relid, Oid shadow)
 typedef struct ShadowAnswer
 {
 	char	   *definition;
-	char	   *problem;
+	char	   *problem;		/* why it would be unique on each node only, or NULL */
+	Datum		objects;		/* jsonb: what it needs on the nodes */
 } ShadowAnswer;
 
+/* In a subtransaction: the shadow, and what is on it then, as the nodes are told it. */
 static ShadowAnswer
 ask_shadow(Oid relid, Node *statement, const char *source)
 {
 	ShadowAnswer answer;
 	Oid			shadow = create_shadow(relid);
+	Oid			types[1] = {OIDARRAYOID};
+	Datum		values[1];
+	Datum		oid = ObjectIdGetDatum(shadow);
 	int			nest;
 
 	CommandCounterIncrement();
@@ -247,6 +252,9 @@ ask_shadow(Oid relid, Node *statement, const char *source)
 	answer.definition = shadow_definition(shadow, !IsA(statement, IndexStmt));
 	AtEOXact_GUC(false, nest);
 	answer.problem = uniqueness_problem(relid, shadow);
+	values[0] = PointerGetDatum(construct_array(&oid, 1, OIDOID, sizeof(Oid), true, TYPALIGN_INT));
+	answer.objects = rf_ask_as(rf_relation_owner(relid),
+							   "SELECT rdma_internal.needed_objects($1)", 1, types, values);
 	return answer;
 }
 
@@ -286,6 +294,22 @@ defined_by(Oid relid, Node *statement, const char *source)
 	return answer;
 }
 
+/* Functions and types that it needs come first. */
+static void
+define_there(Oid relid, const ShadowAnswer *what, const char *command)
+{
+	ForeignServer *server = GetForeignServer(GetForeignTable(relid)->serverid);
+	Oid			types[2] = {NAMEOID, JSONBOID};
+	Datum		values[2];
+
+	values[0] = DirectFunctionCall1(namein, CStringGetDatum(server->servername));
+	values[1] = what->objects;
+	(void) rf_ask_as(rf_relation_owner(relid),
+					 "SELECT pg_catalog.count(*) FROM rdma_internal.send_objects($1, $2)", 2,
+					 types, values);
+	run_there(relid, command);
+}
+
 /* ---------- indexes and keys ---------- */
 
 static bool
@@ -307,14 +331,14 @@ create_index(IndexStmt *statement, const char *source, bool top)
 	index = defined_by(relid, (Node *) statement, source);
 	if (statement->unique && index.problem != NULL)
 		refuse(relid, "this index", index.problem, "CREATE UNIQUE INDEX ... ON %s ...");
-	run_there(relid, psprintf("CREATE %sINDEX %s%s%s ON %s%s %s",
-							  statement->unique ? "UNIQUE " : "",
-							  statement->concurrent ? "CONCURRENTLY " : "",
-							  statement->if_not_exists ? "IF NOT EXISTS " : "",
-							  statement->idxname != NULL ?
-							  quote_identifier(statement->idxname) : "",
-							  statement->relation->inh ? "" : "ONLY ", remote_name(relid),
-							  index.definition));
+	define_there(relid, &index, psprintf("CREATE %sINDEX %s%s%s ON %s%s %s",
+										 statement->unique ? "UNIQUE " : "",
+										 statement->concurrent ? "CONCURRENTLY " : "",
+										 statement->if_not_exists ? "IF NOT EXISTS " : "",
+										 statement->idxname != NULL ?
+										 quote_identifier(statement->idxname) : "",
+										 statement->relation->inh ? "" : "ONLY ", remote_name(relid),
+										 index.definition));
 	return true;
 }
 
@@ -336,10 +360,10 @@ add_key(Oid relid, AlterTableStmt *statement, AlterTableCmd *part, const char *s
 	key = defined_by(relid, (Node *) alone, source);
 	if (key.problem != NULL)
 		refuse(relid, "this constraint", key.problem, "ALTER TABLE %s ADD ...");
-	run_there(relid, psprintf("ALTER TABLE %s ADD %s%s %s", remote_name(relid),
-							  constraint->conname != NULL ? "CONSTRAINT " : "",
-							  constraint->conname != NULL ?
-							  quote_identifier(constraint->conname) : "", key.definition));
+	define_there(relid, &key, psprintf("ALTER TABLE %s ADD %s%s %s", remote_name(relid),
+									   constraint->conname != NULL ? "CONSTRAINT " : "",
+									   constraint->conname != NULL ?
+									   quote_identifier(constraint->conname) : "", key.definition));
 }
 
 /* ---------- foreign keys ---------- */

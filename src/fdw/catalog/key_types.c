@@ -76,8 +76,9 @@ refuse(Oid type, Oid relid, AttrNumber attnum)
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-			 errmsg("cannot change columns of type %s",
-					format_type_be(type)),
+			 get_typtype(type) == TYPTYPE_ENUM ?
+			 errmsg("cannot rename values of type %s", format_type_be(type)) :
+			 errmsg("cannot change columns of type %s", format_type_be(type)),
 			 errdetail("Rows of table \"%s\" are distributed by column \"%s\", whose values "
 					   "would hash to other nodes.",
 					   get_rel_name(relid), get_attname(relid, attnum, false)),
@@ -150,6 +151,13 @@ has_new_type(Oid relid, AttrNumber attnum)
 		ReleaseSysCache(old);
 	table_close(attribute, AccessShareLock);
 	return changed;
+}
+
+void
+rf_check_key_labels(Oid type)
+{
+	if (!IsBinaryUpgrade)
+		check_uses(type, type);
 }
 
 void

@@ -281,8 +281,8 @@ COMMENT ON FUNCTION rdma_internal.index_statements(regclass) IS
     'the statements that give a table what this one and its partitions have of keys, indexes and extended '
     'statistics';
 
--- Commands that name an index which only the nodes have (src/fdw/catalog/ddl_nodes.c)
-CREATE FUNCTION rdma_internal.table_with_index(schemas name[], index name, OUT tab regclass, OUT remote text)
+-- Commands that name an index or a partition which only the nodes have (src/fdw/catalog/ddl_nodes.c)
+CREATE FUNCTION rdma_internal.table_with(kind text, schemas name[], name name, OUT tab regclass, OUT remote text)
 RETURNS SETOF record
 LANGUAGE plpgsql VOLATILE STRICT PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp
@@ -302,21 +302,25 @@ BEGIN
       GROUP BY t.server ORDER BY t.server
   LOOP
     said := rdma_internal.ask_node(part.node, format('SELECT coalesce(pg_catalog.jsonb_agg('
-        'pg_catalog.jsonb_build_object(''schema'', n.nspname, ''table'', c.relname)), ''[]'') '
-        'FROM pg_catalog.pg_index i JOIN pg_catalog.pg_class x ON x.oid = i.indexrelid '
-        'JOIN pg_catalog.pg_class c ON c.oid = i.indrelid JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace '
-        'WHERE x.relname = %L AND n.nspname = ANY (%L::name[])', index, part.there), '[{}]'::jsonb);
+        'pg_catalog.jsonb_build_object(''within'', xn.nspname, ''schema'', n.nspname, ''table'', c.relname)), ''[]'') '
+        'FROM pg_catalog.pg_class x JOIN pg_catalog.pg_namespace xn ON xn.oid = x.relnamespace '
+        'LEFT JOIN pg_catalog.pg_index i ON i.indexrelid = x.oid '
+        'JOIN pg_catalog.pg_class c ON c.oid = coalesce(i.indrelid, pg_catalog.pg_partition_root(x.oid)) '
+        'JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace '
+        'WHERE x.relname = %L AND xn.nspname = ANY (%L::name[]) AND x.relkind = ANY (%L) AND c.oid <> x.oid', name,
+        part.there, CASE kind WHEN 'index' THEN '{i,I}' ELSE '{r,p}' END), '[{}]'::jsonb);
     RETURN QUERY
-      SELECT t.tab, format('%I.%I', f->>'schema', index)
+      SELECT t.tab, format('%I.%I', f->>'within', name)
         FROM jsonb_array_elements(said) f, rdma_internal.table_named(part.server, jsonb_build_array(f->>'schema',
           f->>'table')) t JOIN pg_class c ON c.oid = t.tab JOIN pg_namespace n ON n.oid = c.relnamespace
-        WHERE n.nspname = ANY (schemas) AND f->>'schema' = ANY (part.there) AND pg_has_role(c.relowner, 'USAGE')
+        WHERE n.nspname = ANY (schemas) AND f->>'within' = ANY (part.there) AND pg_has_role(c.relowner, 'USAGE')
         ORDER BY array_position(schemas, n.nspname) LIMIT 1;
     EXIT WHEN FOUND;
   END LOOP;
 END $function$;
-COMMENT ON FUNCTION rdma_internal.table_with_index(name[], name) IS
-    'the distributed table in one of these schemas that has an index of this name on the nodes, and the name there';
+COMMENT ON FUNCTION rdma_internal.table_with(text, name[], name) IS
+    'the distributed table in one of these schemas that has an index or a partition of this name on the nodes, and the '
+    'name there';
 
 -- Types, functions and the like that tables use go to the nodes before them. What belongs to neither the caller nor a
 -- superuser stays here: it would belong to the caller's role there.

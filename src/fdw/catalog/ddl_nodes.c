@@ -28,6 +28,8 @@
 #include "miscadmin.h"
 #include "nodes/makefuncs.h"
 #include "nodes/parsenodes.h"
+#include "optimizer/optimizer.h"
+#include "parser/parse_expr.h"
 #include "storage/lmgr.h"
 #include "tcop/utility.h"
 #include "utils/acl.h"
@@ -186,7 +188,7 @@ shadow_definition(Oid shadow, bool constraint)
 {
 	Relation	rel = relation_open(shadow, NoLock);
 	Oid			index = linitial_oid(RelationGetIndexList(rel));
-	Oid			oid = get_index_constraint(index);
+	Datum		oid = ObjectIdGetDatum(get_index_constraint(index));
 	Form_pg_index form;
 	HeapTuple	tuple;
 	char	   *whole;
@@ -194,7 +196,7 @@ shadow_definition(Oid shadow, bool constraint)
 
 	relation_close(rel, NoLock);
 	if (constraint)
-		return TextDatumGetCString(DirectFunctionCall1(pg_get_constraintdef, ObjectIdGetDatum(oid)));
+		return TextDatumGetCString(DirectFunctionCall1(pg_get_constraintdef, oid));
 	tuple = SearchSysCache1(INDEXRELID, ObjectIdGetDatum(index));
 	if (!HeapTupleIsValid(tuple))
 		elog(ERROR, "cache lookup failed for index %u", index);
@@ -337,8 +339,8 @@ create_index(IndexStmt *statement, const char *source, bool top)
 										 statement->if_not_exists ? "IF NOT EXISTS " : "",
 										 statement->idxname != NULL ?
 										 quote_identifier(statement->idxname) : "",
-										 statement->relation->inh ? "" : "ONLY ", remote_name(relid),
-										 index.definition));
+										 statement->relation->inh ? "" : "ONLY ",
+										 remote_name(relid), index.definition));
 	return true;
 }
 
@@ -524,14 +526,14 @@ alter(AlterTableStmt *statement, const char *source)
 /* ---------- by the name of an index or a constraint ---------- */
 
 /*
- * The caller's distributed table that has an index of this name on the nodes; InvalidOid: there is
- * none. *index: its name there.
+ * The caller's distributed table that has an index or a partition (kind) of this name on the nodes;
+ * InvalidOid: there is none. *index: its name there.
  */
 static Oid
-table_with_index(RangeVar *name, char **index)
+table_with(const char *kind, RangeVar *name, char **index)
 {
-	Oid			types[2] = {NAMEARRAYOID, NAMEOID};
-	Datum		values[2];
+	Oid			types[3] = {TEXTOID, NAMEARRAYOID, NAMEOID};
+	Datum		values[3];
 	Datum		found;
 	Datum	   *schemas;
 	Datum	   *pair;
@@ -548,11 +550,12 @@ table_with_index(RangeVar *name, char **index)
 		if (schema != NULL)
 			schemas[count++] = DirectFunctionCall1(namein, CStringGetDatum(schema));
 	}
-	values[0] = PointerGetDatum(construct_array(schemas, count, NAMEOID, NAMEDATALEN, false,
+	values[0] = CStringGetTextDatum(kind);
+	values[1] = PointerGetDatum(construct_array(schemas, count, NAMEOID, NAMEDATALEN, false,
 												TYPALIGN_CHAR));
-	values[1] = DirectFunctionCall1(namein, CStringGetDatum(name->relname));
+	values[2] = DirectFunctionCall1(namein, CStringGetDatum(name->relname));
 	found = rf_ask_as(GetUserId(), "SELECT (SELECT ARRAY[tab::pg_catalog.oid::text, remote] FROM "
-					  "rdma_internal.table_with_index($1, $2))", 2, types, values);
+					  "rdma_internal.table_with($1, $2, $3))", 3, types, values);
 	if (found == (Datum) 0)
 		return InvalidOid;
 	deconstruct_array(DatumGetArrayTypeP(found), TEXTOID, -1, false, TYPALIGN_INT, &pair, NULL,
@@ -586,7 +589,7 @@ drop_index(DropStmt *statement, bool top)
 
 	if (list_length(statement->objects) != 1 || OidIsValid(RangeVarGetRelid(name, NoLock, true)))
 		return false;
-	relid = table_with_index(name, &index);
+	relid = table_with("index", name, &index);
 	if (!OidIsValid(relid))
 		return false;
 	if (statement->concurrent)
@@ -595,6 +598,131 @@ drop_index(DropStmt *statement, bool top)
 	run_there(relid, psprintf("DROP INDEX %s%s%s%s", statement->concurrent ? "CONCURRENTLY " : "",
 							  statement->missing_ok ? "IF EXISTS " : "", index,
 							  statement->behavior == DROP_CASCADE ? " CASCADE" : ""));
+	return true;
+}
+
+/* DROP TABLE of one partition that is not here. */
+static bool
+drop_partition(DropStmt *statement)
+{
+	RangeVar   *name = makeRangeVarFromNameList(linitial_node(List, statement->objects));
+	char	   *partition;
+	Oid			relid;
+
+	if (list_length(statement->objects) != 1 || OidIsValid(RangeVarGetRelid(name, NoLock, true)))
+		return false;
+	relid = table_with("partition", name, &partition);
+	if (!OidIsValid(relid))
+		return false;
+	lock_own(relid);
+	run_there(relid, psprintf("DROP TABLE %s%s", partition,
+							  statement->behavior == DROP_CASCADE ? " CASCADE" : ""));
+	return true;
+}
+
+/* ---------- partitions ---------- */
+
+/* MINVALUE and MAXVALUE, which the grammar takes for columns; NULL: it is another value. */
+static const char *
+unbounded(Node *value)
+{
+	Node	   *field;
+
+	if (!IsA(value, ColumnRef) || list_length(((ColumnRef *) value)->fields) != 1)
+		return NULL;
+	field = linitial(((ColumnRef *) value)->fields);
+	if (!IsA(field, String))
+		return NULL;
+	return strcmp(strVal(field), "minvalue") == 0 ? "MINVALUE" :
+		strcmp(strVal(field), "maxvalue") == 0 ? "MAXVALUE" : NULL;
+}
+
+/* Bounds are constants: the nodes get what ruleutils write of each. */
+static void
+add_bounds(StringInfo text, const char *word, List *values)
+{
+	ParseState *pstate = make_parsestate(NULL);
+	ListCell   *lc;
+
+	appendStringInfo(text, " %s (", word);
+	foreach(lc, values)
+	{
+		const char *value = unbounded(lfirst(lc));
+		Node	   *expr;
+
+		if (value == NULL)
+		{
+			expr = transformExpr(pstate, copyObject(lfirst(lc)), EXPR_KIND_PARTITION_BOUND);
+			if (contain_mutable_functions(expr))
+				ereport(ERROR,
+						(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+						 errmsg("bounds of partitions on the nodes have to be constants"),
+						 errhint("Nodes would compute different values. Write the value.")));
+			value = deparse_expression(expr, NIL, false, false);
+		}
+		appendStringInfo(text, "%s%s", foreach_current_index(lc) > 0 ? ", " : "", value);
+	}
+	appendStringInfoChar(text, ')');
+}
+
+/* FOR VALUES ... or DEFAULT, for sessions of nodes. */
+static char *
+bound_text(const PartitionBoundSpec *bound)
+{
+	StringInfoData text;
+	int			nest = NewGUCNestLevel();
+
+	rf_restrict_search_path();
+	(void) set_config_option("datestyle", "ISO", PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE,
+							 true, 0, false);
+	initStringInfo(&text);
+	if (bound->is_default)
+		appendStringInfoString(&text, "DEFAULT");
+	else if (bound->strategy == PARTITION_STRATEGY_HASH)
+		appendStringInfo(&text, "FOR VALUES WITH (MODULUS %d, REMAINDER %d)", bound->modulus,
+						 bound->remainder);
+	else if (bound->strategy == PARTITION_STRATEGY_LIST)
+		add_bounds(&text, "FOR VALUES IN", bound->listdatums);
+	else
+	{
+		add_bounds(&text, "FOR VALUES FROM", bound->lowerdatums);
+		add_bounds(&text, "TO", bound->upperdatums);
+	}
+	AtEOXact_GUC(false, nest);
+	return text.data;
+}
+
+/* CREATE TABLE ... PARTITION OF a distributed table: in the schema of the table there. */
+static bool
+create_partition(CreateStmt *statement)
+{
+	RangeVar   *parent;
+	ForeignTable *table;
+	RfTableOptions options;
+	Oid			relid;
+
+	if (statement->partbound == NULL)
+		return false;
+	parent = linitial_node(RangeVar, statement->inhRelations);
+	if (!rf_names_propagated(parent))
+		return false;
+	relid = RangeVarGetRelid(parent, NoLock, false);
+	lock_own(relid);
+	table = GetForeignTable(relid);
+	rf_table_options(table, GetForeignServer(table->serverid), &options);
+	if (statement->tableElts != NIL || statement->constraints != NIL ||
+		statement->options != NIL || statement->partspec != NULL ||
+		statement->tablespacename != NULL || statement->accessMethod != NULL)
+		refuse(relid, "this partition", "It is more than bounds.",
+			   "CREATE TABLE ... PARTITION OF %s ...");
+	if (RangeVarGetCreationNamespace(statement->relation) != get_rel_namespace(relid))
+		refuse(relid, "this partition", "It is in another schema than the table.",
+			   "CREATE TABLE ... PARTITION OF %s ...");
+	run_there(relid, psprintf("CREATE TABLE %s%s PARTITION OF %s %s",
+							  statement->if_not_exists ? "IF NOT EXISTS " : "",
+							  quote_qualified_identifier(options.schema_name,
+														 statement->relation->relname),
+							  remote_name(relid), bound_text(statement->partbound)));
 	return true;
 }
 
@@ -614,7 +742,7 @@ reindex(ReindexStmt *statement, bool top)
 	}
 	else if (statement->kind == REINDEX_OBJECT_INDEX &&
 			 !OidIsValid(RangeVarGetRelid(statement->relation, NoLock, true)))
-		relid = table_with_index(statement->relation, &name);
+		relid = table_with("index", statement->relation, &name);
 	if (!OidIsValid(relid))
 		return false;
 	foreach(lc, statement->params)
@@ -644,7 +772,7 @@ rename_there(RenameStmt *statement)
 	if (statement->renameType == OBJECT_INDEX &&
 		!OidIsValid(RangeVarGetRelid(statement->relation, NoLock, true)))
 	{
-		relid = table_with_index(statement->relation, &index);
+		relid = table_with("index", statement->relation, &index);
 		if (OidIsValid(relid))
 			command = psprintf("ALTER INDEX %s RENAME TO %s", index,
 							   quote_identifier(statement->newname));
@@ -749,9 +877,13 @@ rf_ddl_on_nodes(PlannedStmt *planned, const char *source, ProcessUtilityContext 
 			return create_index((IndexStmt *) statement, source, top);
 		case T_AlterTableStmt:
 			return alter((AlterTableStmt *) statement, source);
+		case T_CreateStmt:
+			return create_partition((CreateStmt *) statement);
 		case T_DropStmt:
-			return ((DropStmt *) statement)->removeType == OBJECT_INDEX &&
-				drop_index((DropStmt *) statement, top);
+			return ((DropStmt *) statement)->removeType == OBJECT_INDEX ?
+				drop_index((DropStmt *) statement, top) :
+				((DropStmt *) statement)->removeType == OBJECT_TABLE &&
+				drop_partition((DropStmt *) statement);
 		case T_ReindexStmt:
 			return reindex((ReindexStmt *) statement, top);
 		case T_RenameStmt:

@@ -100,6 +100,9 @@ not_null(void)
 	constraint->contype = CONSTR_NOTNULL;
 	constraint->location = -1;
 	constraint->initially_valid = true;
+#if PG_VERSION_NUM >= 180000
+	constraint->is_enforced = true;
+#endif
 	return constraint;
 }
 
@@ -265,16 +268,6 @@ create_steps(const PlannedStmt *planned, CreateStmt *statement)
 					  with_statement(planned, (Node *) alter));
 }
 
-/* Does DROP name a distributed table, or an index that is not here? */
-static bool
-drops_there(const DropStmt *statement, List *name)
-{
-	RangeVar   *relation = makeRangeVarFromNameList(name);
-
-	return statement->removeType == OBJECT_TABLE ? rf_names_propagated(relation) :
-		!OidIsValid(relation_named(relation));
-}
-
 static List *
 add_drop(List *steps, const PlannedStmt *planned, List *objects, ObjectType type)
 {
@@ -288,7 +281,7 @@ add_drop(List *steps, const PlannedStmt *planned, List *objects, ObjectType type
 	return lappend(steps, with_statement(planned, (Node *) step));
 }
 
-/* Tables by their kind, and each index that is not here by itself. */
+/* Tables by their kind, and each index or partition that is not here by itself. */
 static List *
 drop_steps(const PlannedStmt *planned, const DropStmt *statement)
 {
@@ -299,12 +292,14 @@ drop_steps(const PlannedStmt *planned, const DropStmt *statement)
 
 	foreach(lc, statement->objects)
 	{
-		if (!drops_there(statement, lfirst_node(List, lc)))
-			here = lappend(here, lfirst(lc));
-		else if (statement->removeType == OBJECT_TABLE)
+		RangeVar   *name = makeRangeVarFromNameList(lfirst_node(List, lc));
+
+		if (!OidIsValid(relation_named(name)))
+			steps = add_drop(steps, planned, list_make1(lfirst(lc)), statement->removeType);
+		else if (rf_names_propagated(name))
 			there = lappend(there, lfirst(lc));
 		else
-			steps = add_drop(steps, planned, list_make1(lfirst(lc)), OBJECT_INDEX);
+			here = lappend(here, lfirst(lc));
 	}
 
 	/* tables there first: with a partitioned table go its partitions */

@@ -102,7 +102,7 @@ our @questions = map { my ($place, $calls, $asks, $check, @keys) = @$_; { place 
 	[ 'rdma_internal.add_foreign_key', 1, 'a foreign key', $command ],
 	[ 'rdma_internal.settle_keys', 1, 'a foreign key', $command ],
 	[ 'rdma_internal.key_there', 1, 'names of the columns of a primary key', 'JSON; names are quoted' ],
-	[ 'rdma_internal.table_with_index', 1, 'tables that have an index of a name', 'JSON; names are looked up among the caller\'s tables' ],
+	[ 'rdma_internal.table_with', 1, 'tables that have an index or a partition of a name', 'JSON; names are looked up among the caller\'s tables' ],
 	[ 'rdma_internal.reach_table', 1, 'name and columns of a table', 'JSON; names are quoted; a type is parsed as one type', reach => qr/^\s*SELECT jsonb_build_object\('schema'/ ],
 	[ 'rdma_internal.copy_rows', 2, 'that rows are read and stored as the owner of their table', $command, as_owner => qr/^SET LOCAL rdma_fdw\.as_owner_of/ ],
 	[ 'rdma.add_node', 10, 'whether a table is there and has rows; the table\'s definition; it is created on the new node', $yes . '; the new node runs only what `rdma_internal.define` there accepts', has_table => qr/^SELECT to_regclass\('\S+'\) IS NOT NULL$/, has_rows => qr/^SELECT EXISTS \(SELECT FROM \S+\)$/, table_statements => qr/^SELECT rdma_internal\.table_statements/, table_members => qr/^SELECT array_agg\(name\) FROM rdma_internal\.table_members/ ],

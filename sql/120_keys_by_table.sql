@@ -77,7 +77,10 @@ SELECT there();
 -- labels are checked
 SECURITY LABEL FOR rdma_fdw ON TABLE plain IS 'foreign_keys 5';
 SECURITY LABEL FOR rdma_fdw ON TABLE plain IS 'foreign_keys [';
-SECURITY LABEL FOR rdma_fdw ON TABLE plain IS 'foreign_keys [5, {"name": "a"}]';
+SECURITY LABEL FOR rdma_fdw ON TABLE plain IS 'foreign_keys [5, {"name": "a"}, {"name": "b", "other_table": 7}, {"name": "c", "other_table": ["nowhere", "t"]}]';
+SELECT noted();
+CREATE TABLE another (id int);
+SELECT rdma.distribute_table('another', 'kbt', 'id');
 SECURITY LABEL FOR rdma_fdw ON TABLE plain IS 'page_shipping';
 ALTER TABLE plain ADD FOREIGN KEY (id) REFERENCES accounts;
 DROP TABLE plain;

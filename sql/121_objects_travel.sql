@@ -80,7 +80,9 @@ SELECT count(DISTINCT id), min(id), max(id), count(DISTINCT other), min(other), 
 INSERT INTO s (k) VALUES (31) RETURNING id, other;
 SELECT there($$SELECT string_agg(attname, ', ' ORDER BY attnum) FROM pg_attribute WHERE attrelid = 'obj.s'::regclass AND attnotnull AND attnum > 0$$);
 CREATE SEQUENCE seq;
+\set VERBOSITY terse
 ALTER TABLE s ADD COLUMN q int DEFAULT nextval('seq') CHECK (q > 5);
+\set VERBOSITY default
 SELECT setval('seq', 5);
 ALTER TABLE s ADD COLUMN q int DEFAULT nextval('seq') CHECK (q > 5), ADD COLUMN r float8 DEFAULT random();
 SELECT min(q), max(q), count(DISTINCT q), count(DISTINCT r) FROM s;

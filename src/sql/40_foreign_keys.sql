@@ -274,7 +274,8 @@ AS $function$
     FROM pg_seclabel l JOIN pg_class c ON c.oid = l.objoid JOIN pg_namespace n ON n.oid = c.relnamespace,
       jsonb_array_elements(substr(l.label, length('foreign_keys ') + 1)::jsonb) WITH ORDINALITY k(key, place)
     WHERE l.classoid = 'pg_class'::regclass AND l.objsubid = 0 AND l.provider = 'rdma_fdw'
-      AND l.label LIKE 'foreign\_keys %' AND jsonb_typeof(k.key) = 'object'
+      AND l.label LIKE 'foreign\_keys %' AND jsonb_typeof(k.key) = 'object' AND k.key->>'name' IS NOT NULL
+      AND k.key->'other_table'->>0 IS NOT NULL AND k.key->'other_table'->>1 IS NOT NULL
     ORDER BY n.nspname, c.relname, k.place
 $function$;
 COMMENT ON FUNCTION rdma_internal.noted_keys() IS
@@ -432,7 +433,8 @@ BEGIN
     SELECT k.tab, k.key, c.relname, c.relowner = current_user::regrole AS own, o.oid::regclass AS other,
         rdma_internal.server_of(k.tab) AS server, rdma_internal.server_of(o.oid) AS other_server
       FROM rdma_internal.noted_keys() k JOIN pg_class c ON c.oid = k.tab
-        JOIN pg_class o ON o.oid = to_regclass(format('%I.%I', k.key->'other_table'->>0, k.key->'other_table'->>1))
+        JOIN pg_class o ON o.relname = k.key->'other_table'->>1
+        JOIN pg_namespace n ON n.oid = o.relnamespace AND n.nspname = k.key->'other_table'->>0
       WHERE settle_keys.tab IN (k.tab, o.oid)
   LOOP
     CONTINUE WHEN part.server IS DISTINCT FROM part.other_server;

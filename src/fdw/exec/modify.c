@@ -240,13 +240,20 @@ has_row_triggers(TriggerDesc *triggers, CmdType operation)
 	}
 }
 
+/*
+ * A load learns at its end how many rows were written, not which: RETURNING, of a constant too, and
+ * check options want to know of each row. Core gives them to the target only after it has begun.
+ */
 static bool
-may_load(ResultRelInfo *result_rel, CmdType operation, const RfTableOptions *opts, List *attrs,
-		 List *retrieved_attrs)
+may_load(const ModifyTableState *mtstate, const ResultRelInfo *result_rel,
+		 const RfTableOptions *opts, List *attrs, List *retrieved_attrs)
 {
+	const ModifyTable *plan = (const ModifyTable *) mtstate->ps.plan;	/* NULL in COPY */
+	CmdType		operation = mtstate->operation;
+
 	return opts->batch_size != 1 && (attrs != NIL || operation == CMD_DELETE) &&
-		retrieved_attrs == NIL && result_rel->ri_WithCheckOptions == NIL &&
-		result_rel->ri_projectReturning == NULL && result_rel->ri_returningList == NIL &&
+		retrieved_attrs == NIL &&
+		(plan == NULL || (plan->returningLists == NIL && plan->withCheckOptionLists == NIL)) &&
 		!has_row_triggers(result_rel->ri_TrigDesc, operation);
 }
 
@@ -363,7 +370,7 @@ rdmaBeginForeignModify(ModifyTableState *mtstate, ResultRelInfo *result_rel, Lis
 		await_end(state);
 	}
 	else if (state->copy_sql == NULL &&
-			 may_load(result_rel, mtstate->operation, &opts, state->attrs, plan->retrieved))
+			 may_load(mtstate, result_rel, &opts, state->attrs, plan->retrieved))
 		begin_load(state, mtstate, mtstate->operation, &opts, conflict);
 	state->counted = mtstate->canSetTag;
 	state->check_partition = state->rel->rd_rel->relispartition &&
@@ -432,7 +439,7 @@ rdmaBeginForeignInsert(ModifyTableState *mtstate, ResultRelInfo *result_rel)
 	 * small. Without a plan it is COPY, unless another command counts the rows.
 	 */
 	if (mtstate->operation == CMD_INSERT && (plan != NULL || rf_copy_counts()) &&
-		may_load(result_rel, CMD_INSERT, &opts, state->attrs, retrieved))
+		may_load(mtstate, result_rel, &opts, state->attrs, retrieved))
 	{
 		state->copy = plan == NULL;
 		begin_load(state, mtstate, CMD_INSERT, &opts, conflict.sql);

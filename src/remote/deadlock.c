@@ -198,7 +198,10 @@ describe_edge(StringInfo text, const Edge *edge)
 
 	if (text->len > 0)
 		appendStringInfoChar(text, '\n');
-	if (name)
+	if (name && same(edge->waiting, edge->blocking))
+		appendStringInfo(text, "Process %d waits on server \"%s\" for its own session of another "
+						 "role.", edge->waiting.pid, name);
+	else if (name)
 		appendStringInfo(text, "Process %d waits on server \"%s\" for process %d.",
 						 edge->waiting.pid, name, edge->blocking.pid);
 	else

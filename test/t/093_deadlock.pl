@@ -85,6 +85,16 @@ says('a', 'ROLLBACK');
 unlike(hears('b'), qr/ERROR/, 'so does b, which was in no circle');
 is($n1->safe_psql('postgres', 'SELECT v FROM t WHERE k = 6'), 1, 'and it has written');
 
+# Of one process, which asks as the owner of the table what it has read as another role
+$coord->safe_psql('postgres', q{
+CREATE ROLE owner; GRANT USAGE ON FOREIGN SERVER n1 TO owner; CREATE USER MAPPING FOR owner SERVER n1 OPTIONS (user 'postgres', password_required 'false');
+ALTER FOREIGN TABLE n1.t OPTIONS (ADD propagate_ddl 'true'); ALTER FOREIGN TABLE n1.t OWNER TO owner});
+says('a', 'BEGIN; SELECT count(*) FROM n1.t');
+sends('a', 'DROP FOREIGN TABLE n1.t');
+like(hears('a'), qr/deadlock detected.*waits on server "n1" for its own session of another role/s, 'a process that waits for itself');
+says('a', 'ROLLBACK');
+$coord->safe_psql('postgres', 'ALTER FOREIGN TABLE n1.t OWNER TO postgres');
+
 # Locks here are there, too; an ordinary role sees none of it
 says('a', 'BEGIN; UPDATE here SET v = 1 WHERE k = 7');
 sends('b', 'UPDATE here SET v = 2 WHERE k = 7');

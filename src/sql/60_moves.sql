@@ -528,11 +528,13 @@ BEGIN
               'missing', NOT EXISTS (SELECT FROM pg_index i WHERE i.indrelid = c.oid AND i.indisvalid
                 AND i.indpred IS NULL AND pg_get_indexdef(i.indexrelid, 1, false) = t.expression),
               'made', to_regclass(format('%%I.rdma_bucket_%%s', n.nspname, c.oid)) IS NOT NULL,
-              'same', rdma_internal.database_origin() = %L) ORDER BY t.number, n.nspname, c.relname), '[]')
+              'same', rdma_internal.database_origin() = %L AND extract(epoch FROM pg_postmaster_start_time()) = %L)
+              ORDER BY t.number, n.nspname, c.relname), '[]')
             FROM unnest(%L::text[], %L::text[]) WITH ORDINALITY t(relation, expression, number),
               rdma_internal.table_members(to_regclass(t.relation)) m JOIN pg_class c ON c.oid = m.oid
                   AND c.relkind = 'r' JOIN pg_namespace n ON n.oid = c.relnamespace $query$,
-          rdma_internal.database_origin(), part.relations, part.expressions), '[{}]'::jsonb)) e,
+          rdma_internal.database_origin(), extract(epoch FROM pg_postmaster_start_time()), part.relations,
+          part.expressions), '[{}]'::jsonb)) e,
         LATERAL (SELECT format('rdma_bucket_%s', (e->>'oid')::oid) AS name) i LOOP
       RETURN NEXT;
     END LOOP;

@@ -155,4 +155,23 @@ foreach my $end ([ 'cancelled', q{SELECT pg_cancel_backend(pid) FROM pg_stat_act
 	like(($coord->psql('postgres', q{SELECT rdma_internal.note_move('many', 'x', 'n1', 'n2', NULL)}, extra_params => [ '-U', 'somebody' ]))[2], qr/must be owner/, 'only the owner may note');
 }
 
+# ---- which node's indexes would wait for the mover's own transaction: those of its database, and not those of a physical copy of it
+{
+	$coord->stop;
+	$coord->backup_fs_cold('cold');
+	my $copy = PostgreSQL::Test::Cluster->new('copy');
+	$copy->init_from_backup($coord, 'cold');
+	$_->start foreach ($coord, $copy);
+	rdma_connect($coord, copy => $copy, own => $coord);
+	$coord->safe_psql('postgres', q{
+		CREATE SCHEMA alike;
+		CREATE SERVER alike FOREIGN DATA WRAPPER rdma_fdw OPTIONS (nodes 'copy, own')});
+	$copy->safe_psql('postgres', 'CREATE SCHEMA alike');
+	foreach my $node ($coord, $copy) { $node->safe_psql('postgres', 'CREATE TABLE alike.there (id int)'); }
+	$coord->safe_psql('postgres', q{CREATE FOREIGN TABLE alike.t (id int) SERVER alike OPTIONS (schema_name 'alike', table_name 'there', distributed_by 'id')});
+	is($coord->safe_psql('postgres', q{SELECT string_agg(node || ' ' || same, ', ' ORDER BY node) FROM rdma_internal.bucket_indexes('alike')}), 'copy false, own true',
+		'a copy of the database is another one');
+	$copy->stop;
+}
+
 done_testing();

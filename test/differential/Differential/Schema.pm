@@ -1,6 +1,6 @@
 # Schema.pm: the tables of the differential test, and the topologies over which they are read.
 #
-# Schema l of the coordinator has local tables t, u, w and x. Every other schema has tables of the same names and
+# Schema l of the coordinator has local tables t, u, w, x and y. Every other schema has tables of the same names and
 # columns, which are foreign: a statement is run over a topology by nothing but another search_path. l2 has the rows of l
 # in another order: a statement that differs between these two is not deterministic.
 package Differential::Schema;
@@ -67,40 +67,51 @@ my @w = (
 	[ 'c', 'vc', 'varchar(4)', nullable(5, "chr(97 + (h(g, 206) % 3)::int)") ],
 	[ 'e', 'text', 'text', nullable(7, "chr(97 + (h(g, 208) % 3)::int) || h(g, 209) % 3") ]);
 my @x = map { [@$_] } @w;
-our %columns = (t => \@t, u => \@u, w => \@w, x => \@x);
-our %rows = (t => 60, u => 40, w => 14, x => 25);
+# The only table with a key: for ON CONFLICT and DROP OWNED, and not read by queries
+my @y = (
+	[ 'id', 'int4', 'int', 'g' ],
+	[ 'p', 'text', 'text', "chr(97 + (g % 3)::int)" ],
+	[ 'n', 'int4', 'int DEFAULT 7', nullable(1, '(h(g, 302) % 20)::int') ],
+	[ 'v', 'num', 'numeric(10,2)', nullable(3, '(h(g, 304) % 100) / 4.0') ],
+	[ 'c', 'vc', 'varchar(4)', nullable(5, "chr(97 + (h(g, 306) % 4)::int)") ],
+	[ 'm', 'mood', 'mood', nullable(7, "(array['sad', 'ok', 'happy'])[1 + h(g, 308) % 3]::mood") ],
+	[ 'b', 'bool', 'boolean', nullable(9, 'h(g, 310) % 2 = 0') ],
+	[ 'd', 'date', 'date', nullable(11, "date '2001-01-01' + (h(g, 312) % 400)::int") ]);
+our %columns = (t => \@t, u => \@u, w => \@w, x => \@x, y => \@y);
+our %rows = (t => 60, u => 40, w => 14, x => 25, y => 30);
 
 # Each table of a topology: a server and what follows OPTIONS (schema_name ...; "local" for a view of the table of l;
 # by => partitions. Servers: n1 and n2 (with remote estimates: e1; where each row is dear: d1, d2), nodes (both as one; dear; in the
 # other order: back; with a third: three),
 # others (both, and others compute).
 our @topologies = (
-	[ one => { map { $_ => ['n1'] } qw(t u w x) } ],
-	[ estimates => { map { $_ => ['e1'] } qw(t u w x) } ],
-	[ two => { t => ['n1'], u => ['n2'], w => ['n2'], x => ['n1'] } ],
-	[ mixed => { t => ['n1'], u => ['local'], w => ['n1'], x => ['n2'] } ],
-	[ keyed => { t => ['d1'], u => ['local'], w => ['local'], x => ['d2'] } ],
-	[ keyed_back => { t => ['local'], u => ['d1'], w => ['n1'], x => [ 'dear', "distributed_by 'id'" ] } ],
-	[ keyed_nodes => { t => [ 'dear', "distributed_by 'id'" ], u => ['d1'], w => ['local'], x => ['d2'] } ],
-	[ by_id => { map { $_ => [ 'nodes', "distributed_by 'id'" ] } qw(t u w x) } ],
-	[ by_others => { t => [ 'nodes', "distributed_by 'i4'" ], u => [ 'nodes', "distributed_by 'k, v'" ], w => [ 'nodes', "replicated 'true'" ], x => [ 'nodes', "distributed_by 'b'" ] } ],
-	[ neighbours => { t => [ 'nodes', "distributed_by 'id'" ], u => ['n1'], w => ['n2'], x => ['n1'] } ],
-	[ neighbours_back => { t => ['n2'], u => [ 'nodes', "distributed_by 'k, v'" ], w => [ 'nodes', "replicated 'true'" ], x => ['n2'] } ],
-	[ common => { t => [ 'nodes', "distributed_by 'id'" ], u => [ 'back', "distributed_by 'k, v'" ], w => [ 'back', "replicated 'true'" ], x => [ 'dear', "distributed_by 'id'" ] } ],
-	[ some_common => { t => [ 'nodes', "distributed_by 'id'" ], u => [ 'three', "distributed_by 'k, v'" ], w => [ 'nodes', "replicated 'true'" ], x => [ 'back', "distributed_by 'id'" ] } ],
-	[ more_common => { t => [ 'three', "distributed_by 'id'" ], u => [ 'nodes', "distributed_by 's'" ], w => [ 'three', "replicated 'true'" ], x => ['nodes'] } ],
-	[ computed => { t => [ 'others', "distributed_by 't'" ], u => [ 'others', "distributed_by 'tid'" ], w => ['others'], x => [ 'others', "replicated 'true'" ] } ],
-	[ anywhere => { t => ['nodes'], u => [ 'nodes', "distributed_by 's'" ], w => [ 'nodes', "distributed_by 'a'" ], x => ['nodes'] } ],
-	[ parts => { t => ['parts'], u => ['parts'], w => ['n1'], x => ['parts'] } ],
-	[ uneven => { t => ['parts'], u => ['parts'], w => ['n2'], x => ['parts'] } ],
-	[ ranges => { t => ['parts'], u => ['parts'], w => ['parts'], x => ['parts'] } ]);
+	[ one => { map { $_ => ['n1'] } qw(t u w x y) } ],
+	[ estimates => { map { $_ => ['e1'] } qw(t u w x y) } ],
+	[ two => { t => ['n1'], u => ['n2'], w => ['n2'], x => ['n1'], y => ['n2'] } ],
+	[ mixed => { t => ['n1'], u => ['local'], w => ['n1'], x => ['n2'], y => ['n1'] } ],
+	[ keyed => { t => ['d1'], u => ['local'], w => ['local'], x => ['d2'], y => ['d1'] } ],
+	[ keyed_back => { t => ['local'], u => ['d1'], w => ['n1'], x => [ 'dear', "distributed_by 'id'" ], y => [ 'dear', "distributed_by 'id'" ] } ],
+	[ keyed_nodes => { t => [ 'dear', "distributed_by 'id'" ], u => ['d1'], w => ['local'], x => ['d2'], y => [ 'dear', "distributed_by 'p'" ] } ],
+	[ by_id => { map { $_ => [ 'nodes', "distributed_by 'id'" ] } qw(t u w x y) } ],
+	[ by_others => { t => [ 'nodes', "distributed_by 'i4'" ], u => [ 'nodes', "distributed_by 'k, v'" ], w => [ 'nodes', "replicated 'true'" ], x => [ 'nodes', "distributed_by 'b'" ], y => [ 'nodes', "distributed_by 'id, p'" ] } ],
+	[ neighbours => { t => [ 'nodes', "distributed_by 'id'" ], u => ['n1'], w => ['n2'], x => ['n1'], y => [ 'nodes', "distributed_by 'p'" ] } ],
+	[ neighbours_back => { t => ['n2'], u => [ 'nodes', "distributed_by 'k, v'" ], w => [ 'nodes', "replicated 'true'" ], x => ['n2'], y => [ 'nodes', "replicated 'true'" ] } ],
+	[ common => { t => [ 'nodes', "distributed_by 'id'" ], u => [ 'back', "distributed_by 'k, v'" ], w => [ 'back', "replicated 'true'" ], x => [ 'dear', "distributed_by 'id'" ], y => [ 'back', "distributed_by 'id'" ] } ],
+	[ some_common => { t => [ 'nodes', "distributed_by 'id'" ], u => [ 'three', "distributed_by 'k, v'" ], w => [ 'nodes', "replicated 'true'" ], x => [ 'back', "distributed_by 'id'" ], y => [ 'three', "distributed_by 'p, id'" ] } ],
+	[ more_common => { t => [ 'three', "distributed_by 'id'" ], u => [ 'nodes', "distributed_by 's'" ], w => [ 'three', "replicated 'true'" ], x => ['nodes'], y => [ 'three', "replicated 'true'" ] } ],
+	[ computed => { t => [ 'others', "distributed_by 't'" ], u => [ 'others', "distributed_by 'tid'" ], w => ['others'], x => [ 'others', "replicated 'true'" ], y => [ 'others', "distributed_by 'id'" ] } ],
+	[ anywhere => { t => ['nodes'], u => [ 'nodes', "distributed_by 's'" ], w => [ 'nodes', "distributed_by 'a'" ], x => ['nodes'], y => ['n2'] } ],
+	[ parts => { t => ['parts'], u => ['parts'], w => ['n1'], x => ['parts'], y => ['parts'] } ],
+	[ uneven => { t => ['parts'], u => ['parts'], w => ['n2'], x => ['parts'], y => ['n2'] } ],
+	[ ranges => { t => ['parts'], u => ['parts'], w => ['parts'], x => ['parts'], y => ['parts'] } ]);
 
 # By what, and where each partition is; "moved": its columns come in another order.
 my %partitions = (
 	parts => {
 		t => [ 'HASH (id)', [ n1 => 'WITH (MODULUS 2, REMAINDER 0)' ], [ n2 => 'WITH (MODULUS 2, REMAINDER 1)', 'moved' ] ],
 		u => [ 'RANGE (k)', [ n1 => 'FROM (MINVALUE) TO (3)' ], [ n2 => 'FROM (3) TO (MAXVALUE)' ], [ n1 => 'DEFAULT' ] ],
-		x => [ 'LIST (a)', [ n1 => 'IN (0, 1)' ], [ n2 => 'IN (2, 3)' ], [ local => 'DEFAULT' ] ] },
+		x => [ 'LIST (a)', [ n1 => 'IN (0, 1)' ], [ n2 => 'IN (2, 3)' ], [ local => 'DEFAULT' ] ],
+		y => [ 'HASH (id)', [ n1 => 'WITH (MODULUS 2, REMAINDER 0)', 'moved' ], [ n2 => 'WITH (MODULUS 2, REMAINDER 1)' ] ] },
 	uneven => {
 		t => [ 'HASH (i4)', map { [ $_ < 3 ? 'n1' : 'n2', "WITH (MODULUS 4, REMAINDER $_)", $_ % 2 ? 'moved' : () ] } 0 .. 3 ],
 		u => [ 'HASH (k, v)', [ n1 => 'WITH (MODULUS 2, REMAINDER 1)' ], [ n2 => 'WITH (MODULUS 2, REMAINDER 0)' ] ],
@@ -109,7 +120,8 @@ my %partitions = (
 		t => [ 'RANGE (id)', [ n2 => 'FROM (MINVALUE) TO (20)' ], [ n1 => 'FROM (20) TO (45)', 'moved' ], [ n2 => 'DEFAULT' ] ],
 		u => [ 'RANGE (s)', [ n1 => "FROM ('a') TO ('c')" ], [ n2 => "FROM ('c') TO ('z')", 'moved' ], [ n1 => 'DEFAULT' ] ],
 		w => [ 'LIST (a)', [ n1 => 'IN (1, 2, NULL)' ], [ n2 => 'DEFAULT' ] ],
-		x => [ 'RANGE (id)', [ n2 => 'FROM (MINVALUE) TO (12)' ], [ n2 => 'FROM (12) TO (MAXVALUE)' ] ] });
+		x => [ 'RANGE (id)', [ n2 => 'FROM (MINVALUE) TO (12)' ], [ n2 => 'FROM (12) TO (MAXVALUE)' ] ],
+		y => [ 'LIST (p)', [ n1 => "IN ('a')" ], [ local => "IN ('b')" ], [ n2 => 'DEFAULT', 'moved' ] ] });
 
 # What small_setup() leaves: undef is all
 our ($only_schema, $only_tables, $only_columns);
@@ -126,6 +138,9 @@ sub definition
 	return join(', ', map { "$_->[0] " . ($on_node ? $_->[4] // $_->[2] : $_->[2]) } $moved ? reverse @columns : @columns);
 }
 
+# The same, of a table that has rows: foreign tables have no keys
+sub keyed_definition { my ($table, @how) = @_; return definition($table, @how) . ($table eq 'y' ? ', PRIMARY KEY (id, p)' : ''); }
+
 # The server of a table in a topology, and its options.
 sub place_of
 {
@@ -135,11 +150,12 @@ sub place_of
 	return @{ $topology->[1]{$table} };
 }
 
-# Is this error by design? Rows of which nothing says on which node they are cannot be written one by one. What assigns the key
+# Is this error by design? What a node cannot evaluate is no part of ON CONFLICT. Rows of which nothing says on which node they are cannot be written one by one. What assigns the key
 # moves rows at its end, so nobody can be given them.
 sub refuses
 {
 	my ($schema, $message) = @_;
+	return 1 if $message =~ /^ON CONFLICT cannot be executed for foreign table/;
 	return 1 if $message =~ /\bctid\b.*foreign table "(\w+)"/ && (place_of($schema, $1))[0] =~ /^(nodes|others|dear|back|three)$/;
 	my ($key, $table) = $message =~ /^cannot (update the distribution key|update single rows|delete single rows) of foreign table "(\w+)"/ or return 0;
 	my ($server, $options) = place_of($schema, $table);
@@ -163,13 +179,13 @@ sub node_setup
 		foreach my $table (tables())
 		{
 			my $server = $tables->{$table}[0];
-			$sql .= "CREATE TABLE $schema.$table (" . definition($table, 0, 1) . ");\n" if $schema eq 's' || $server =~ /^(nodes|others|dear|back|three)$/;
+			$sql .= "CREATE TABLE $schema.$table (" . keyed_definition($table, 0, 1) . ");\n" if $schema eq 's' || $server =~ /^(nodes|others|dear|back|three)$/;
 			next if $server ne 'parts';
 			my ($by, @parts) = @{ $partitions{$schema}{$table} };
 			foreach my $i (1 .. @parts)
 			{
 				my ($where, $bound, $moved) = @{ $parts[ $i - 1 ] };
-				$sql .= "CREATE TABLE $schema.${table}_$i (" . definition($table, $moved, 1) . ");\n" if $where eq $name;
+				$sql .= "CREATE TABLE $schema.${table}_$i (" . keyed_definition($table, $moved, 1) . ");\n" if $where eq $name;
 			}
 		}
 	}
@@ -197,7 +213,7 @@ sub third_node_tables
 		my @there = grep { $tables->{$_}[0] eq 'three' } tables();
 
 		push @sql, "CREATE SCHEMA $schema;\n" if @there;
-		push @sql, map { "CREATE TABLE $schema.$_ (" . definition($_, 0, 1) . ");\n" } @there;
+		push @sql, map { "CREATE TABLE $schema.$_ (" . keyed_definition($_, 0, 1) . ");\n" } @there;
 	}
 	return @sql;
 }
@@ -214,7 +230,7 @@ sub coordinator_setup
 {
 	my ($database, %port) = @_;
 	# other types first, so that OIDs of user types differ between the nodes
-	my $sql = "CREATE DATABASE here;\n\\c here\nCREATE EXTENSION rdma_fdw;\n$types" . join('', third_node_tables()) . "\\c $database\n"
+	my $sql = "CREATE ROLE leaver;\nCREATE DATABASE here;\n\\c here\nCREATE EXTENSION rdma_fdw;\n$types" . join('', third_node_tables()) . "\\c $database\n"
 	  . "CREATE EXTENSION rdma_fdw; CREATE TYPE earlier AS (x int); CREATE TYPE later AS (x earlier);\n$types"
 	  . "CREATE FUNCTION h(g int8, k int8) RETURNS int8 IMMUTABLE LANGUAGE sql AS 'SELECT hashint8extended(g, k) & 2147483647';\n";
 
@@ -223,18 +239,20 @@ sub coordinator_setup
 	{
 		my $dbname = $server->[0] eq 'here' ? 'here' : $database;
 		$sql .= "CREATE SERVER $server->[0] FOREIGN DATA WRAPPER rdma_fdw OPTIONS (host '127.0.0.1', port '$port{$server->[1]}', dbname '$dbname'$server->[2]);\n"
-		  . "CREATE USER MAPPING FOR postgres SERVER $server->[0] OPTIONS (user 'postgres');\n";
+		  . "CREATE USER MAPPING FOR postgres SERVER $server->[0] OPTIONS (user 'postgres');\n"
+		  . "CREATE USER MAPPING FOR leaver SERVER $server->[0] OPTIONS (user 'postgres', password_required 'false');\n";
 	}
 	$sql .= "CREATE SERVER nodes FOREIGN DATA WRAPPER rdma_fdw OPTIONS (nodes 'n1, n2');\n"
 	  . "CREATE SERVER dear FOREIGN DATA WRAPPER rdma_fdw OPTIONS (nodes 'n1, n2', $dear);\n"
 	  . "CREATE SERVER back FOREIGN DATA WRAPPER rdma_fdw OPTIONS (nodes 'n2, n1');\n"
 	  . "CREATE SERVER three FOREIGN DATA WRAPPER rdma_fdw OPTIONS (nodes 'n2, here, n1');\n"
-	  . "CREATE SERVER others FOREIGN DATA WRAPPER rdma_fdw OPTIONS (nodes 'n1, n2', compute_nodes 'n2, here', parallel_scan 'true');\nCREATE SCHEMA l; CREATE SCHEMA l2;\n";
+	  . "CREATE SERVER others FOREIGN DATA WRAPPER rdma_fdw OPTIONS (nodes 'n1, n2', compute_nodes 'n2, here', parallel_scan 'true');\n"
+	  . "GRANT USAGE ON FOREIGN SERVER n1, n2, d1, d2, e1, here, nodes, dear, back, three, others TO leaver;\nCREATE SCHEMA l; CREATE SCHEMA l2;\n";
 	foreach my $table (tables())
 	{
-		$sql .= "CREATE TABLE l.$table (" . definition($table) . ");\n"
+		$sql .= "CREATE TABLE l.$table (" . keyed_definition($table) . ");\n"
 		  . "INSERT INTO l.$table SELECT " . join(', ', map { $_->[3] } columns_of($table)) . " FROM generate_series(1, $rows{$table}) g;\n"
-		  . "CREATE TABLE l2.$table (LIKE l.$table);\nINSERT INTO l2.$table SELECT * FROM l.$table ORDER BY id DESC;\n";
+		  . "CREATE TABLE l2.$table (LIKE l.$table INCLUDING ALL);\nINSERT INTO l2.$table SELECT * FROM l.$table ORDER BY id DESC;\n";
 	}
 	$sql .= "CREATE SCHEMA load;\n";
 	$sql .= foreign_table('load', $_, $_, 'n1', 's') . "INSERT INTO load.$_ SELECT * FROM l.$_;\nDROP FOREIGN TABLE load.$_;\n"
@@ -263,7 +281,7 @@ sub coordinator_setup
 					my ($where, $bound, $moved) = @{ $parts[ $i - 1 ] };
 					my $name = "${table}_$i";
 
-					$sql .= $where eq 'local' ? "CREATE TABLE $schema.$name (" . definition($table) . ");\n" :
+					$sql .= $where eq 'local' ? "CREATE TABLE $schema.$name (" . keyed_definition($table) . ");\n" :
 					  foreign_table($schema, $table, $name, $where, $schema, '', '(' . definition($table, $moved) . ')');
 					$sql .= "ALTER TABLE $schema.$table ATTACH PARTITION $schema.$name " . ($bound eq 'DEFAULT' ? $bound : "FOR VALUES $bound") . ";\n";
 				}
@@ -313,6 +331,7 @@ sub coordinator_setup
 		my ($schema, $tables) = @$topology;
 
 		$sql .= "ANALYZE $schema.$_;\n" foreach grep { $_ ne 'w' && $tables->{$_}[0] ne 'local' } tables();
+		$sql .= "ALTER FOREIGN TABLE $schema.y OPTIONS (ADD propagate_ddl 'true');\n" if grep { $_ eq 'y' && $tables->{$_}[0] ne 'parts' } tables();
 	}
 	return $sql;
 }
@@ -337,8 +356,8 @@ sub small_setup
 	my %columns = map { $_ => 1 } 'id', $options =~ /(\w+)/g, keys %words;
 
 	local $only_schema = $schema;
-	local $only_tables = { map { $_ => 1 } grep { $words{$_} && $text =~ /\b(FROM|JOIN|INTO|UPDATE|USING|ONLY|,|\() *\(*$_\b/ } keys %rows };
-	local $only_columns = $all || $only_tables->{x} ? undef : \%columns;
+	local $only_tables = { map { $_ => 1 } grep { $words{$_} && $text =~ /\b(FROM|JOIN|INTO|UPDATE|USING|ONLY|TABLE|ON|,|\() *\(*$_\b/ } keys %rows };
+	local $only_columns = $all || $only_tables->{x} || $only_tables->{y} ? undef : \%columns;
 	return setup($database, %port);
 }
 

@@ -6,6 +6,7 @@ use strict;
 use warnings;
 use Digest::MD5 qw(md5);
 use Exporter 'import';
+use Differential::Conflict qw(conflict_case);
 use Differential::Expr qw(pick chance expr condition constant begin_statement budget parameters of_type);
 use Differential::Query qw(query split_query reset_aliases base_relation from_item test_select);
 use Differential::Schema qw(%columns @topologies place_of);
@@ -214,7 +215,7 @@ sub case_of
 	begin_statement(parameters => $kind >= 0.70 && $kind < 0.78);
 	local $Differential::Query::only = sub { (place_of($schema, $_[0]))[0] ne 'parts' && chance(0.03) };
 	my $case = chance($ENV{TRAPS} // 0.1) ? trap_case($schema) : undef;
-	$case //= $kind < 0.70 ? plain_case() : $kind < 0.78 ? prepared_case() : $kind < 0.83 ? cursor_case() : $kind < 0.93 ? modifying_case($schema) : partitioning_case();
+	$case //= $kind < 0.70 ? plain_case() : $kind < 0.78 ? prepared_case() : $kind < 0.83 ? cursor_case() : $kind < 0.90 ? modifying_case($schema) : $kind < 0.94 ? conflict_case($schema) : partitioning_case();
 	$case->{none} = 1 if $case->{kind} eq 'select' && chance(0.12);
 	$case->{number} = $number;
 	$case->{schema} = $schema;

@@ -1,6 +1,6 @@
 # Traps.pm: cases of shapes in which defects were found that no random query has: joins of many tables, locked rows with
 # LIMIT, ctid, WITH that writes, cursors that are declared before a write, aggregates of columns that have another number
-# type on the data nodes. Each is small and has one answer over local tables.
+# type on the data nodes, roles that leave. Each is small and has one answer over local tables.
 package Differential::Traps;
 
 use strict;
@@ -161,13 +161,28 @@ sub drift_case
 	return { kind => 'drift', statements => [ [ 'SELECT ' . join(', ', $by || (), @list) . " FROM u $alias$where" . ($by ? " GROUP BY $by ORDER BY $by" : ''), 1 ] ] };
 }
 
+# A role leaves: what it has is gone here and on the nodes, and there again after ROLLBACK. Nothing is read before it: the nodes
+# are asked as the owner, in another session, which would wait for the caller's.
+sub leaving_case
+{
+	my $rights = pick('SELECT', 'INSERT, UPDATE', 'ALL') . ' ON ' . pick(qw(t u w x y));
+	my ($behavior, $back) = (pick('', ' RESTRICT', ' CASCADE'), chance(0.3));
+	my @before = (chance(0.7) ? [ 'ALTER TABLE y OWNER TO leaver', 0 ] : (), chance(0.5) ? [ "GRANT $rights TO leaver", 0 ] : (),
+		chance(0.2) ? [ 'CREATE VIEW of_y AS SELECT id FROM y', 0 ] : ());
+	my @after = ([ "SELECT to_regclass('y') IS NULL, to_regclass('of_y') IS NULL", 0 ],
+		(map { [ "SELECT has_table_privilege('leaver', to_regclass('$_'), 'SELECT'), has_table_privilege('leaver', to_regclass('$_'), 'UPDATE')", 0 ] } qw(t u w x)));
+
+	return { kind => 'leaving', statements => [ [ 'BEGIN', 0 ], @before, $back ? [ 'SAVEPOINT s', 0 ] : (), [ "DROP OWNED BY leaver$behavior", 0 ], $back ? [ 'ROLLBACK TO s', 0 ] : (), @after,
+			$back ? rows_of('y') : (), [ 'ROLLBACK', 0 ], rows_of('y') ] };
+}
+
 # undef: there is no such case over this topology
 sub trap_case
 {
 	my ($schema) = @_;
 	my $kind = rand();
 
-	return $kind < 0.3 ? wide_case() : $kind < 0.5 ? locking_case() : $kind < 0.6 ? ctid_case($schema) : $kind < 0.75 ? with_case() : $kind < 0.9 ? early_cursor_case() : drift_case();
+	return $kind < 0.3 ? wide_case() : $kind < 0.5 ? locking_case() : $kind < 0.6 ? ctid_case($schema) : $kind < 0.75 ? with_case() : $kind < 0.88 ? early_cursor_case() : $kind < 0.95 ? drift_case() : leaving_case();
 }
 
 1;

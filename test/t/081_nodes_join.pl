@@ -98,6 +98,55 @@ foreach my $victim ($n1, $n2)
 	}
 }
 
+# ---- rows of the coordinator that go by flow: sent again where a node finds no buffers for its own, and a node that is lost before
+# it has taken them
+foreach my $node ($n1, $n2)
+{
+	$node->safe_psql('postgres', q{
+		CREATE FUNCTION held(k int) RETURNS int LANGUAGE plpgsql STABLE AS $$ BEGIN IF k IN (20001, 20002) THEN PERFORM pg_advisory_lock_shared(81); END IF; RETURN k; END $$;
+		CREATE VIEW held AS SELECT held(k) AS k, c FROM o;
+		CREATE SEQUENCE attempts;
+		CREATE FUNCTION lacking(k int) RETURNS int LANGUAGE plpgsql STABLE AS $$
+			BEGIN IF k = 20002 AND nextval('public.attempts') < 3 THEN RAISE insufficient_resources; END IF; RETURN k; END $$;
+		CREATE VIEW lacking AS SELECT lacking(k) AS k, c FROM o});
+}
+$coord->safe_psql('postgres', q{
+	CREATE TABLE here AS SELECT (g * 7919) % 40000 + 1 AS k, repeat('x', 400) AS t FROM generate_series(1, 80000) g;
+	ANALYZE here;
+	CREATE FOREIGN TABLE held (k int, c int) SERVER pair;
+	CREATE FOREIGN TABLE lacking (k int, c int) SERVER pair;
+	ALTER SERVER pair OPTIONS (ADD fdw_tuple_cost '1000')});
+my $sent = 'SELECT count(*), sum(c), sum(length(t)) FROM here JOIN o USING (k)';
+my $answer = $coord->safe_psql('postgres', "SET rdma_fdw.disable = local_rows; $sent");
+like($coord->safe_psql('postgres', "EXPLAIN (ANALYZE, TIMING OFF) $sent"), qr/Rows Sent: 80000\s+Rows Sent By: flow/, 'rows of the coordinator go by flow');
+is($coord->safe_psql('postgres', $sent), $answer, 'and the answer is right');
+is($coord->safe_psql('postgres', $sent =~ s/JOIN o/JOIN lacking/r), $answer, 'also where a node has to begin again');
+is($n2->safe_psql('postgres', 'SELECT last_value FROM attempts'), 3, 'which it did twice');
+foreach my $victim ($n1, $n2)
+{
+	my $name = $victim->name;
+
+	foreach my $how ('node', 'engine', 'session')
+	{
+		my $holder = $victim->background_psql('postgres', on_error_stop => 0);
+		$holder->query('SELECT pg_advisory_lock(81)');
+		my $job = rdma_begin($coord, "SET application_name = 'sender'", $sent =~ s/JOIN o/JOIN held/r);
+		ok(rdma_wait($victim, q{SELECT count(*) > 0 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted}, 60), "$name takes no rows");
+		ok(rdma_wait($coord, q{SELECT count(*) = 1 FROM pg_stat_activity WHERE application_name = 'sender' AND wait_event_type = 'Extension'}, 60), 'and rows wait');
+		$victim->stop('immediate') if $how eq 'node';
+		kill('KILL', rdma_engine_pid($victim)) if $how eq 'engine';
+		$victim->safe_psql('postgres', q{SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted}) if $how eq 'session';
+		ok(rdma_outcome($job), "the statement ends when the $how on $name dies");
+		like($job->{err}, qr/ERROR.*\b$name\b/s, 'with an error that names the node');
+		is($job->{out}, '', 'and no answer');
+		$how eq 'node' ? $holder->{run}->kill_kill : $holder->quit;
+		$victim->start if $how eq 'node';
+		healthy("(rows sent, $how on $name died)");
+		is($coord->safe_psql('postgres', $sent), $answer, 'rows are sent again');
+	}
+}
+$coord->safe_psql('postgres', 'ALTER SERVER pair OPTIONS (DROP fdw_tuple_cost)');
+
 # ---- cancel, early end
 my $job = rdma_begin($coord, 'SELECT count(*), sum(v) FROM o JOIN endless USING (k)');
 ok(rdma_wait($n1, "SELECT count(*) > 0 AND bool_or(rows > 100000) FROM rdma.stat_flows", 60), 'an endless join is under way');

@@ -281,9 +281,10 @@ forget_preparing(void)
 static bool
 check_access(const char *gid)
 {
-	/* whatever its arguments: another list of them must not open this */
+	/* whatever its arguments: another list of them must not open this; core wants a pointer */
+	Oid			no_types = InvalidOid;
 	Oid			store = LookupFuncName(list_make2(makeString("rdma_internal"), makeString("store")),
-									   -1, NULL, true);
+									   -1, &no_types, true);
 
 	if (!OidIsValid(store))
 		return false;

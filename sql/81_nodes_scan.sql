@@ -55,6 +55,12 @@ SET rdma_fdw.receive_buffers = 1;
 SELECT count(*), sum(a), count(DISTINCT c) FROM (SELECT * FROM t OFFSET 0) x;
 RESET rdma_fdw.receive_buffers;
 RESET rdma_fdw.receive_buffer_size;
+-- the place of a row that has come, and not been returned, when another scan of its node begins
+SET enable_hashjoin = off;
+SET enable_mergejoin = off;
+SELECT x.a, y.a FROM t x JOIN t1 y ON y.a = x.b - x.b % 2 + 1 WHERE x.a BETWEEN 2 AND 9 ORDER BY x.a LIMIT 5 FOR SHARE OF x;
+RESET enable_hashjoin;
+RESET enable_mergejoin;
 RESET rdma_fdw.inline_limit;
 
 -- EXPLAIN without what differs between releases of PostgreSQL

@@ -283,6 +283,7 @@ set_up_columns(RfScanRows *rows, TupleDesc desc, List *attrs, bool trusted)
 		if (attno == SelfItemPointerAttributeNumber)
 		{
 			rows->has_ctid = true;
+			rows->by_value = false; /* a merge keeps a row's ctid where the batch has it */
 			rows->attnums[i] = desc->natts + 1;
 		}
 		else if (attno == RF_ROW_TABLE)

@@ -282,9 +282,8 @@ static bool
 check_access(const char *gid)
 {
 	/* whatever its arguments: another list of them must not open this; core wants a pointer */
-	Oid			no_types = InvalidOid;
 	Oid			store = LookupFuncName(list_make2(makeString("rdma_internal"), makeString("store")),
-									   -1, &no_types, true);
+									   -1, (const Oid[]) {InvalidOid}, true);
 
 	if (!OidIsValid(store))
 		return false;

@@ -16,8 +16,9 @@
  *
  * Plain C, one backend's own; it never sleeps, never rings and never raises.
  */
-#include "value.h"
+#include <string.h>
 
+#include "value.h"
 
 #define MB				(1u << 20)
 #define ROUND(bytes)	(((bytes) + RF_CACHE_LINE - 1) & ~(uint64_t) (RF_CACHE_LINE - 1))
@@ -108,10 +109,7 @@ rf_value_place(const RfShared *shared, RfFlow *flow, RfSlotCursor *cursor, RfVal
 		value->wait = cursor->next;
 		return RF_VALUE_WAIT;
 	}
-	*value = (RfValueCursor)
-	{
-		0
-	};
+	memset(value, 0, sizeof(*value));
 	flow->value.wanted = piece;
 	flow->value_of = 0;
 	atomic_store(&flow->value.state, RF_VALUE_WANTED);

@@ -68,10 +68,8 @@ row_sql(Relation rel, const RfTableOptions *opts, const char *locking, List **at
 						 quote_identifier(rf_column_name(RelationGetRelid(rel), lfirst_int(lc))));
 	*attrs = lappend_int(*attrs, SelfItemPointerAttributeNumber);
 	/* the same lock again: policies and rights of the query apply */
-	appendStringInfo(
-					 &sql,
-					 "ctid FROM %s WHERE ctid = rdma_internal.locked_place() AND tableoid = $1 %s",
-					 rf_remote_relation_name(opts), locking);
+	appendStringInfo(&sql, "ctid FROM %s WHERE ctid = rdma_internal.locked_place() AND "
+					 "tableoid = $1 %s", rf_remote_relation_name(opts), locking);
 	return sql.data;
 }
 

@@ -240,21 +240,16 @@ has_row_triggers(TriggerDesc *triggers, CmdType operation)
 	}
 }
 
-/*
- * A load learns at its end how many rows were written, not which: RETURNING, of a constant too, and
- * check options want to know of each row. Core gives them to the target only after it has begun.
- */
+/* A load only counts rows. RETURNING, of a constant too, and check options are about each row. */
 static bool
 may_load(const ModifyTableState *mtstate, const ResultRelInfo *result_rel,
 		 const RfTableOptions *opts, List *attrs, List *retrieved_attrs)
 {
-	const ModifyTable *plan = (const ModifyTable *) mtstate->ps.plan;	/* NULL in COPY */
-	CmdType		operation = mtstate->operation;
+	const ModifyTable *plan = (const ModifyTable *) mtstate->ps.plan;	/* NULL: COPY */
 
-	return opts->batch_size != 1 && (attrs != NIL || operation == CMD_DELETE) &&
-		retrieved_attrs == NIL &&
-		(plan == NULL || (plan->returningLists == NIL && plan->withCheckOptionLists == NIL)) &&
-		!has_row_triggers(result_rel->ri_TrigDesc, operation);
+	return opts->batch_size != 1 && (attrs != NIL || mtstate->operation == CMD_DELETE) &&
+		retrieved_attrs == NIL && !has_row_triggers(result_rel->ri_TrigDesc, mtstate->operation) &&
+		(plan == NULL || (plan->returningLists == NIL && plan->withCheckOptionLists == NIL));
 }
 
 /* The types of ctid, tableoid, and the columns of the key. */

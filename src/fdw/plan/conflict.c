@@ -255,10 +255,7 @@ rf_conflict(PlannerInfo *root, Relation rel, Index target, OnConflictAction core
 	StringInfoData buf;
 	ListCell   *lc;
 
-	*result = (RfConflict)
-	{
-		NULL
-	};
+	memset(result, 0, sizeof(*result));
 	if (conflict == NULL)
 	{
 		if (core == ONCONFLICT_NOTHING)

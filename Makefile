@@ -47,7 +47,7 @@ OBJS = $(patsubst $(srcdir)/%.c,%.o,$(sort $(wildcard $(addprefix $(srcdir)/src/
 
 PG_CPPFLAGS = -I$(srcdir)/include -I$(srcdir)/src -I$(libpq_srcdir) -D_GNU_SOURCE
 PG_CFLAGS = -Wextra -Wno-unused-parameter -Wno-sign-compare -Wno-missing-field-initializers -Wno-declaration-after-statement
-SHLIB_LINK = $(libpq) -libverbs -lssl -lcrypto -lpthread -ldl -lm
+SHLIB_LINK = $(libpq) -libverbs -lrdmacm -lssl -lcrypto -lpthread -ldl -lm
 
 # For installcheck: tests that ask neither for the ports of other servers nor for a module of test/modules.
 REGRESS = $(sort $(patsubst $(srcdir)/sql/%.sql,%,$(shell grep -L -i -E '(n1|coord)_port|two_nodes|[$$]libdir' $(srcdir)/sql/[0-9]*.sql)))

@@ -18,7 +18,7 @@ fi
 packages=(
 	gcc make perl
 	"postgresql-$PG_MAJOR" "postgresql-server-dev-$PG_MAJOR" postgresql-contrib libpq-dev libssl-dev
-	libibverbs-dev
+	libibverbs-dev librdmacm-dev
 )
 tools=(
 	rdma-core ibverbs-providers ibverbs-utils perftest

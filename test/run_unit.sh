@@ -29,7 +29,7 @@ mkdir -p "$work"
 cd "$RF_TREE" || exit 1
 warnings="-Wall -Wextra -Wno-unused-parameter -Wno-sign-compare -Wno-missing-field-initializers -Werror"
 flags="-std=gnu11 -g -fno-omit-frame-pointer -D_GNU_SOURCE -Iinclude -Isrc -Itest/unit"
-libs="-libverbs -lssl -lcrypto -lpthread -lm"
+libs="-libverbs -lrdmacm -lssl -lcrypto -lpthread -lm"
 mapfile -t sources < <(grep -LE '#include[[:space:]]*"(postgres(_fe)?\.h|rdma_fdw/compat\.h|c\.h)"' src/*.c src/*/*.c src/*/*/*.c 2>/dev/null
 	grep -LE '^main[[:space:]]*\(|[[:space:]]main[[:space:]]*\(' test/unit/*.c 2>/dev/null)
 

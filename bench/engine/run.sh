@@ -25,7 +25,7 @@ mkdir -p "$out"
 say "compiling"
 mapfile -t sources < <(cd "$tree" && grep -LE '#include[[:space:]]*"(postgres(_fe)?\.h|rdma_fdw/compat\.h|c\.h)"' src/*.c src/*/*.c src/*/*/*.c)
 (cd "$tree" && "${CC:-gcc}" -std=gnu11 -O2 -D_GNU_SOURCE -Iinclude -Isrc -Itest/unit bench/engine/*.c "${sources[@]}" test/unit/sim*.c \
-	-libverbs -lssl -lcrypto -lpthread -lm -o "$work/engine_bench")
+	-libverbs -lrdmacm -lssl -lcrypto -lpthread -lm -o "$work/engine_bench")
 
 case $over in
 	soft) results=$out/results.tsv table=$out/table.txt command=() transport=() ;;

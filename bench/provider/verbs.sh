@@ -22,7 +22,7 @@ tree=$(cd "$(dirname "$0")/../.." && pwd)
 build()
 {
 	"${CC:-gcc}" -std=gnu11 -O2 -D_GNU_SOURCE -I"$tree/include" -I"$tree/src" -I"$tree/src/provider" "$tree/bench/provider/verbs_bw.c" \
-		"$tree"/src/provider/verbs*.c "$tree/src/base/error.c" -o "$1" -libverbs -lpthread
+		"$tree"/src/provider/verbs*.c "$tree/src/base/error.c" -o "$1" -libverbs -lrdmacm -lcrypto -lpthread
 }
 
 if [ "${1:-}" != here ]; then

@@ -23,7 +23,7 @@ case $over in
 	*) echo "OVER is soft, verbs or device" >&2; exit 2 ;;
 esac
 (cd "$tree" && "${CC:-gcc}" -std=gnu11 -O2 -D_GNU_SOURCE -DWITH_VERBS -Iinclude -Isrc -Itest/unit bench/region/region_bench.c bench/region/ncr*.c src/engine/regions.c \
-	src/batch/region_plan.c src/provider/*.c src/base/error.c src/base/tls.c test/unit/sim*.c -libverbs -lssl -lcrypto -lpthread -lm -o "$work/region_bench")
+	src/batch/region_plan.c src/provider/*.c src/base/error.c src/base/tls.c test/unit/sim*.c -libverbs -lrdmacm -lssl -lcrypto -lpthread -lm -o "$work/region_bench")
 chmod 755 "$work"
 VM_TIMEOUT=${VM_TIMEOUT:-1800} "${command[@]}" "$work/region_bench" -r "$rounds" -u "$us" "${transports[@]}" |
 	awk '/^(row|costs|route)\t/ {print; next} {print >"/dev/stderr"}' >"$work/results.tsv"

@@ -15,6 +15,9 @@
  *    earlier work requests of its queue pair; a failed work request always completes, and
  *    everything behind it is FLUSHED;
  *  - the provider keeps receives posted for immediates itself;
+ *  - a successful completion says that the device needs the payload no more. Most devices have the
+ *    peer's acknowledgement by then; an iWARP device has not, and what the peer's device refuses
+ *    ends the queue pair later;
  *  - a completion's memory may be reused by the caller as soon as the completion was polled.
  *
  * Threads: device, domain, region and queue pair set-up calls come from the engine's main thread. A
@@ -73,8 +76,8 @@ typedef struct RfDeviceCaps
 {
 	char		provider[16];	/* "verbs", "soft", "sim" */
 	char		device[64];
-	char		gid[48];		/* verbs: textual GID in use; soft: "" */
-	char		gid_type[16];	/* "RoCEv2", "RoCEv1", "IB", "" */
+	char		gid[48];		/* verbs: textual GID in use, iWARP: IP address; soft: "" */
+	char		gid_type[16];	/* "RoCEv2", "RoCEv1", "IB", "iWARP", "" */
 	int			gid_index;
 	int			port;
 	char		port_state[16]; /* "active", ... */

@@ -19,12 +19,17 @@ static const char roce_hint[] =
 	"RoCE needs UDP port 4791 open in both directions, and a GID (rdma_fdw.gid_index: "
 	"address, VLAN) and interface MTU that fit the network. See docs/rdma-hardware.md.";
 
+static const char iwarp_hint[] =
+	"iWARP is TCP between the devices' addresses, at ports that the kernel chooses: a firewall "
+	"must let them through in both directions. See docs/rdma-hardware.md.";
+
 StaticAssertDecl(sizeof(roce_hint) <= sizeof(((RfError *) 0)->hint), "the hint is cut");
 
 const char *
 rf_prove_hint(const RfConnection *connection)
 {
-	return connection->over_sockets ? NULL : roce_hint;
+	return connection->over_sockets ? NULL :
+		strcmp(rf_engine->caps.gid_type, "iWARP") == 0 ? iwarp_hint : roce_hint;
 }
 
 /* ---------- memory ---------- */

@@ -3,8 +3,8 @@
  * libibverbs.
  *
  * Does: queues, connecting by exchanged blobs, polling, arming, and turning every failure into
- * completions. Does not: posting (verbs_post.c), choice of device and registered memory
- * (verbs_device.c).
+ * completions. Does not: posting (verbs_post.c), connections and immediates of iWARP devices
+ * (verbs_iwarp.c), choice of device and registered memory (verbs_device.c).
  *
  * How failures stay in order: every work request gets a place in its queue pair's ring before it
  * goes to the device. A failing queue pair is moved to the error state and gets one last request,
@@ -37,8 +37,8 @@
 #define RD_ATOMIC		16		/* reads and atomics in flight, at most */
 #define MIN_RNR_TIMER	12		/* 0.64 ms */
 #define HOP_LIMIT		64
+#define QUEUE_SHARE		16		/* queue pairs that one more completion queue is made for */
 #define FAREWELL_US		5000	/* how long qp_destroy waits until the peer has been told */
-#define BLOB_MAGIC		0x52465601	/* "RFV", version 1 */
 
 /*
  * How often a device sends a packet again that is not acknowledged: as often as it can. Soft-RoCE
@@ -67,8 +67,9 @@ static_assert(sizeof(Blob) <= RF_QP_BLOB_SIZE, "blob too large");
 static void
 cq_destroy(RfCq *cq)
 {
-	if (cq->cq != NULL)
-		ibv_destroy_cq(cq->cq);
+	rf_iwarp_port_destroy(cq->port);
+	for (int i = 0; i < cq->queue_count; i++)
+		ibv_destroy_cq(cq->queues[i].cq);
 	if (cq->td != NULL)
 		ibv_dealloc_td(cq->td);
 	if (cq->channel != NULL)
@@ -78,10 +79,34 @@ cq_destroy(RfCq *cq)
 	free(cq);
 }
 
+/* One more queue of the device, of as many entries at most. */
+static bool
+add_queue(RfCq *cq, int depth)
+{
+	RfVerbsQueue *queue = &cq->queues[cq->queue_count];
+
+	if (depth > cq->device->attr.max_cqe)
+		depth = cq->device->attr.max_cqe;
+	if (cq->queue_count == MAX_QUEUES)
+	{
+		errno = ENOSPC;
+		return false;
+	}
+	queue->cq = ibv_create_cq(cq->device->context, depth, queue, cq->channel, 0);
+	if (queue->cq == NULL)
+		return false;
+	queue->depth = queue->cq->cqe;
+	queue->needed = 0;
+	queue->armed = false;
+	cq->queue_count++;
+	return true;
+}
+
 static RfCq *
 cq_create(RfDevice *device, int depth, RfError *error)
 {
 	RfCq	   *cq = calloc(1, sizeof(RfCq));
+	pthread_mutexattr_t attr;
 	int			flags;
 
 	if (cq == NULL)
@@ -90,15 +115,15 @@ cq_create(RfDevice *device, int depth, RfError *error)
 						"out of memory for a completion queue");
 		return NULL;
 	}
-	pthread_mutex_init(&cq->lock, NULL);
+	pthread_mutexattr_init(&attr);
+	pthread_mutexattr_settype(&attr, PTHREAD_MUTEX_RECURSIVE);
+	pthread_mutex_init(&cq->lock, &attr);
+	pthread_mutexattr_destroy(&attr);
 	cq->device = device;
 	if (depth < 1)
 		depth = 1;
-	if (depth > device->attr.max_cqe)
-		depth = device->attr.max_cqe;
 	cq->channel = ibv_create_comp_channel(device->context);
-	if (cq->channel == NULL ||
-		(cq->cq = ibv_create_cq(device->context, depth, NULL, cq->channel, 0)) == NULL ||
+	if (cq->channel == NULL || !add_queue(cq, depth) ||
 		(flags = fcntl(cq->channel->fd, F_GETFL)) < 0 ||
 		fcntl(cq->channel->fd, F_SETFL, flags | O_NONBLOCK) != 0)
 	{
@@ -107,7 +132,11 @@ cq_create(RfDevice *device, int depth, RfError *error)
 		cq_destroy(cq);
 		return NULL;
 	}
-	cq->depth = cq->cq->cqe;
+	if (device->iwarp && (cq->port = rf_iwarp_port_create(cq, error)) == NULL)
+	{
+		cq_destroy(cq);
+		return NULL;
+	}
 	if (device->thread_domains)
 	{
 		struct ibv_td_init_attr attr = {0};
@@ -121,30 +150,37 @@ cq_create(RfDevice *device, int depth, RfError *error)
 static int
 cq_fd(RfCq *cq)
 {
-	return cq->channel->fd;
+	return cq->port != NULL ? rf_iwarp_port_fd(cq->port) : cq->channel->fd;
 }
 
 /*
- * A consumed event is acknowledged at once, an unconsumed event never. If no event was consumed
- * since the queue was armed, it is still armed, or its event will make the descriptor readable.
+ * A consumed event is acknowledged at once, an unconsumed event never. A queue without a consumed
+ * event since it was armed is still armed, or its event will make the descriptor readable.
  */
 static void
 cq_arm(RfCq *cq)
 {
 	struct ibv_cq *source;
 	void	   *context;
-	unsigned int taken = 0;
+	bool		armed = false;
 
-	if (cq->armed)
+	pthread_mutex_lock(&cq->lock);
+	if (cq->port != NULL)
+		rf_iwarp_progress(cq, true);
+	for (int i = 0; i < cq->queue_count; i++)
+		armed |= cq->queues[i].armed;
+	while (armed && ibv_get_cq_event(cq->channel, &source, &context) == 0)
 	{
-		while (ibv_get_cq_event(cq->channel, &source, &context) == 0)
-			taken++;
-		if (taken == 0)
-			return;
-		ibv_ack_cq_events(cq->cq, taken);
-		rf_verbs_count(&cq->events, taken);
+		((RfVerbsQueue *) context)->armed = false;
+		ibv_ack_cq_events(source, 1);
+		rf_verbs_count(&cq->events, 1);
 	}
-	cq->armed = ibv_req_notify_cq(cq->cq, 0) == 0;
+	for (int i = 0; i < cq->queue_count; i++)
+	{
+		if (!cq->queues[i].armed)
+			cq->queues[i].armed = ibv_req_notify_cq(cq->queues[i].cq, 0) == 0;
+	}
+	pthread_mutex_unlock(&cq->lock);
 }
 
 static void
@@ -156,6 +192,91 @@ cq_stats(RfCq *cq, RfProviderStats *stats)
 	stats->bytes = atomic_load_explicit(&cq->bytes, memory_order_relaxed);
 	stats->completions = atomic_load_explicit(&cq->completions, memory_order_relaxed);
 	stats->events = atomic_load_explicit(&cq->events, memory_order_relaxed);
+}
+
+/* ---------- completions ---------- */
+
+/* Takes up to `max` completions from the device; fewer: there are no more. */
+static int
+poll_device(RfCq *cq, int max, struct ibv_wc *wc)
+{
+	int			taken = 0;
+
+	cq->turn = (cq->turn + 1) % cq->queue_count;
+	for (int i = 0; i < cq->queue_count && taken < max; i++)
+	{
+		RfVerbsQueue *queue = &cq->queues[(cq->turn + i) % cq->queue_count];
+		int			got = ibv_poll_cq(queue->cq, max - taken, wc + taken);
+
+		taken += got > 0 ? got : 0;
+	}
+	return taken;
+}
+
+/* Without memory for it the queue pair fails: a completion is lost. */
+static void
+stash_one(RfQp *owner, const struct ibv_wc *wc)
+{
+	RfCq	   *cq = owner->cq;
+
+	if (cq->stash_count == cq->stash_size && cq->stash_next > 0)
+	{
+		memmove(cq->stash, cq->stash + cq->stash_next,
+				(size_t) (cq->stash_count - cq->stash_next) * sizeof(struct ibv_wc));
+		cq->stash_count -= cq->stash_next;
+		cq->stash_next = 0;
+	}
+	if (cq->stash_count == cq->stash_size)
+	{
+		int			size = cq->stash_size == 0 ? 256 : cq->stash_size * 2;
+		struct ibv_wc *grown = realloc(cq->stash, (size_t) size * sizeof(struct ibv_wc));
+
+		if (grown == NULL)
+		{
+			rf_verbs_fail(owner, RF_WC_FLUSHED);
+			return;
+		}
+		cq->stash = grown;
+		cq->stash_size = size;
+	}
+	cq->stash[cq->stash_count++] = *wc;
+}
+
+/* Takes all completions from the queue, to be polled later. */
+static void
+stash_completions(RfCq *cq)
+{
+	struct ibv_wc batch[POLL_BATCH];
+	int			got;
+
+	while ((got = poll_device(cq, POLL_BATCH, batch)) > 0)
+	{
+		for (int i = 0; i < got; i++)
+		{
+			uint32_t	slot = (uint32_t) (batch[i].wr_id >> 48);
+			uint32_t	kind = (uint32_t) (batch[i].wr_id >> 32) & 0xffff;
+			RfQp	   *owner = slot < MAX_QPS ? cq->qps[slot] : NULL;
+
+			if (owner == NULL || owner->qp->qp_num != batch[i].qp_num)
+				continue;
+			if (kind == ID_FAREWELL)
+				owner->parting = false;
+			else
+				stash_one(owner, &batch[i]);
+		}
+	}
+}
+
+void
+rf_verbs_imitate(RfQp *qp, uint32_t kind, enum ibv_wc_status status)
+{
+	struct ibv_wc wc = {
+		.wr_id = MAKE_ID(qp->slot, kind, 0),
+		.status = status,
+		.qp_num = qp->qp->qp_num
+	};
+
+	stash_one(qp, &wc);
 }
 
 /* ---------- failing ---------- */
@@ -200,9 +321,16 @@ rf_verbs_fail(RfQp *qp, RfWcStatus first)
 		return;
 	qp->failed = true;
 	qp->first = first;
+	if (qp->link != NULL)
+	{
+		(void) ibv_modify_qp(qp->qp, &attr, IBV_QP_STATE);
+		stash_completions(qp->cq);
+		rf_verbs_imitate(qp, ID_MARKER, IBV_WC_SUCCESS);
+		rf_iwarp_release(qp);
+	}
 	/* Without a marker no completion would come; then posted requests count as done. */
-	if (ibv_modify_qp(qp->qp, &attr, IBV_QP_STATE) != 0 ||
-		ibv_post_send(qp->qp, &marker, &bad) != 0)
+	else if (ibv_modify_qp(qp->qp, &attr, IBV_QP_STATE) != 0 ||
+			 ibv_post_send(qp->qp, &marker, &bad) != 0)
 	{
 		qp->drained = true;
 		qp->completed = qp->posted;
@@ -243,6 +371,8 @@ post_recvs(RfQp *qp, uint32_t number)
 {
 	struct ibv_recv_wr *bad;
 
+	if (qp->link != NULL)
+		rf_iwarp_prepare_receives(qp, number);
 	qp->recvs[number - 1].next = NULL;
 	if (ibv_post_recv(qp->qp, qp->recvs, &bad) != 0)
 		rf_verbs_fail(qp, RF_WC_FLUSHED);
@@ -263,6 +393,22 @@ tell_disconnected(RfQp *qp, RfWc *out)
 	return true;
 }
 
+/* What a receive brought. False: the end. */
+static bool
+received(RfQp *qp, const struct ibv_wc *wc, RfWc *out)
+{
+	out->status = RF_WC_SUCCESS;
+	if (qp->link != NULL)
+		return rf_iwarp_received(qp, wc, out);
+	/* A SEND is the peer's farewell. */
+	if (wc->opcode != IBV_WC_RECV_RDMA_WITH_IMM)
+		return false;
+	out->opcode = RF_WC_RECV_IMM;
+	out->imm = ntohl(wc->imm_data);
+	out->byte_len = wc->byte_len;
+	return true;
+}
+
 /* Translates the device's completion. False: the caller does not need it. */
 static bool
 translate(RfCq *cq, const struct ibv_wc *wc, RfWc *out)
@@ -279,23 +425,20 @@ translate(RfCq *cq, const struct ibv_wc *wc, RfWc *out)
 	switch (kind)
 	{
 		case ID_RECV:
-			if (wc->status != IBV_WC_SUCCESS)
+			if (wc->status != IBV_WC_SUCCESS || !received(qp, wc, out))
 				return tell_disconnected(qp, out);
-			/* A SEND is the peer's farewell. */
-			if (wc->opcode != IBV_WC_RECV_RDMA_WITH_IMM)
-				return tell_disconnected(qp, out);
-			out->opcode = RF_WC_RECV_IMM;
-			out->status = RF_WC_SUCCESS;
-			out->imm = ntohl(wc->imm_data);
-			out->byte_len = wc->byte_len;
 			if (++qp->taken == qp->recv_batch)
 			{
 				qp->taken = 0;
 				if (!qp->failed)
 					post_recvs(qp, qp->recv_batch);
 			}
-			return true;
+			return out->opcode == RF_WC_RECV_IMM;
 
+		case ID_SILENT:
+			if (wc->status == IBV_WC_SUCCESS)
+				return false;
+			/* FALLTHROUGH */
 		case ID_SEND:
 			position = qp->completed + (uint32_t) ((uint32_t) wc->wr_id - (uint32_t) qp->completed);
 			if (position >= qp->posted)
@@ -315,10 +458,17 @@ translate(RfCq *cq, const struct ibv_wc *wc, RfWc *out)
 			qp->parting = false;
 			return false;
 
+		case ID_GRANT:
+			return wc->status != IBV_WC_SUCCESS && tell_disconnected(qp, out);
+
 		default:
-			/* The marker: the device has finished everything. */
+			/* The marker: the device has finished everything, on an iWARP device silently. */
 			qp->drained = true;
-			qp->completed = qp->posted;
+			if (qp->link != NULL)
+				qp->posted = qp->completed;
+			else
+				qp->completed = qp->posted;
+			rf_verbs_list_ailing(qp);
 			return false;
 	}
 }
@@ -358,16 +508,25 @@ cq_poll(RfCq *cq, RfWc *wc, int max)
 	int			n = 0;
 
 	pthread_mutex_lock(&cq->lock);
-	while (cq->stash_next < cq->stash_count && n < max)
-		n += translate(cq, &cq->stash[cq->stash_next++], &wc[n]);
+	if (cq->port != NULL)
+		rf_iwarp_progress(cq, false);
 	while (n < max)
 	{
 		int			want = max - n < POLL_BATCH ? max - n : POLL_BATCH;
-		int			got = ibv_poll_cq(cq->cq, want, batch);
+		int			got;
 
+		/* Older ones first; a queue pair that fails may have put more there. */
+		if (cq->stash_next < cq->stash_count)
+		{
+			struct ibv_wc oldest = cq->stash[cq->stash_next++];
+
+			n += translate(cq, &oldest, &wc[n]);
+			continue;
+		}
+		got = poll_device(cq, want, batch);
 		for (int i = 0; i < got; i++)
 			n += translate(cq, &batch[i], &wc[n]);
-		if (got < want)
+		if (got < want && cq->stash_next == cq->stash_count)
 			break;
 	}
 	if (cq->ailing != NULL)
@@ -381,67 +540,86 @@ cq_poll(RfCq *cq, RfWc *wc, int max)
 /* ---------- queue pairs: life ---------- */
 
 /*
- * Reserves entries of the completion queue for all requests that the queue pair could complete at
- * once, and a slot in the table.
+ * Reserves entries for all requests that the queue pair could complete at once: in a queue that has
+ * room, in the last one made larger, or in one more. A device need not be able to enlarge queues,
+ * and has a limit.
  */
+static bool
+reserve_entries(RfCq *cq, RfQp *qp, RfError *error)
+{
+	RfVerbsQueue *last;
+	int			depth;
+
+	pthread_mutex_lock(&cq->lock);
+	for (int i = 0; i < cq->queue_count && qp->queue == NULL; i++)
+	{
+		if (cq->queues[i].needed + qp->needed <= cq->queues[i].depth)
+			qp->queue = &cq->queues[i];
+	}
+	last = &cq->queues[cq->queue_count - 1];
+	depth = last->needed + qp->needed;
+	if (qp->queue == NULL && depth <= cq->device->attr.max_cqe &&
+		ibv_resize_cq(last->cq, depth) == 0)
+	{
+		last->depth = last->cq->cqe;
+		qp->queue = last;
+	}
+	else if (qp->queue == NULL && qp->needed <= cq->device->attr.max_cqe &&
+			 add_queue(cq, QUEUE_SHARE * qp->needed))
+		qp->queue = &cq->queues[cq->queue_count - 1];
+	if (qp->queue != NULL)
+		qp->queue->needed += qp->needed;
+	pthread_mutex_unlock(&cq->lock);
+	if (qp->queue == NULL)
+	{
+		char		detail[192];
+
+		snprintf(detail, sizeof(detail),
+				 "It needs %d entries. The device's queues hold %d, and a lane has %d: %s.",
+				 qp->needed, cq->device->attr.max_cqe, cq->queue_count, strerror(errno));
+		return rf_error(error, RF_ERROR_RESOURCES, detail,
+						"More lanes (rdma_fdw.engine_lanes) have more queues.",
+						"no room in the RDMA completion queues for another peer");
+	}
+	return true;
+}
+
+/* A slot in the table. */
 static bool
 enter_cq(RfCq *cq, RfQp *qp, RfError *error)
 {
-	bool		ok = true;
+	bool		ok;
 	uint32_t	slot = 0;
 
 	pthread_mutex_lock(&cq->lock);
 	while (slot < MAX_QPS && cq->qps[slot] != NULL)
 		slot++;
-	if (slot == MAX_QPS)
-		ok = rf_error(error, RF_ERROR_RESOURCES, NULL, NULL, "too many queue pairs in one lane");
-	else if (cq->needed + qp->needed > cq->depth)
-	{
-		int			depth = cq->needed + qp->needed;
-
-		if (depth > cq->device->attr.max_cqe)
-		{
-			char		detail[192];
-
-			snprintf(detail, sizeof(detail),
-					 "The device's completion queues hold %d entries, %d are needed.",
-					 cq->device->attr.max_cqe, depth);
-			ok = rf_error(error, RF_ERROR_RESOURCES, detail,
-						  "More lanes (rdma_fdw.engine_lanes) have more queues.",
-						  "no room in the RDMA completion queue for another peer");
-		}
-		else if (ibv_resize_cq(cq->cq, depth) != 0)
-			ok = rf_error(error, RF_ERROR_RESOURCES, strerror(errno), NULL,
-						  "the RDMA completion queue cannot be enlarged to %d entries", depth);
-		else
-			cq->depth = cq->cq->cqe;
-	}
+	ok = slot < MAX_QPS;
 	if (ok)
 	{
-		cq->needed += qp->needed;
 		qp->slot = slot;
 		cq->qps[slot] = qp;
 	}
 	pthread_mutex_unlock(&cq->lock);
-	return ok;
-}
-
-/* The lock is held. */
-static void
-leave_cq(RfQp *qp)
-{
-	qp->cq->needed -= qp->needed;
-	qp->cq->qps[qp->slot] = NULL;
+	return ok ||
+		rf_error(error, RF_ERROR_RESOURCES, NULL, NULL, "too many queue pairs in one lane");
 }
 
 static void
 free_qp(RfQp *qp)
 {
+	rf_iwarp_link_destroy(qp);
 	if (qp->qp != NULL)
 		ibv_destroy_qp(qp->qp);
 	rf_mlx5_free_keys(qp->keys);
 	if (qp->parent != NULL)
 		ibv_dealloc_pd(qp->parent);
+	if (qp->queue != NULL)
+	{
+		pthread_mutex_lock(&qp->cq->lock);
+		qp->queue->needed -= qp->needed;
+		pthread_mutex_unlock(&qp->cq->lock);
+	}
 	free(qp->ring);
 	free(qp);
 }
@@ -452,11 +630,11 @@ start_qp(RfQp *qp, RfError *error)
 {
 	RfDevice   *device = qp->domain->device;
 	struct ibv_qp_init_attr init = {
-		.send_cq = qp->cq->cq,
-		.recv_cq = qp->cq->cq,
+		.send_cq = qp->queue->cq,
+		.recv_cq = qp->queue->cq,
 		.qp_type = IBV_QPT_RC,
 		.cap = {
-			.max_send_wr = qp->max_wr + RF_VERBS_RESERVE,
+			.max_send_wr = qp->max_send,
 			.max_recv_wr = qp->max_recv,
 			.max_send_sge = (uint32_t) device->max_sge,
 			.max_recv_sge = 1
@@ -515,7 +693,7 @@ qp_create(RfDomain *domain, RfCq *cq, const RfQpConfig *config, RfError *error)
 	RfQp	   *qp;
 
 	if (config->max_wr < 1 || config->max_recv < 1 ||
-		config->max_wr > limit - rf_verbs_reserve(domain->device) || config->max_recv > limit)
+		config->max_wr > rf_verbs_max_wr(domain->device) || config->max_recv > limit)
 	{
 		(void) rf_error(error, RF_ERROR_CONFIGURATION, NULL, NULL,
 						"queue pairs of %d and %d requests were asked for, the RDMA device's limit "
@@ -540,12 +718,21 @@ qp_create(RfDomain *domain, RfCq *cq, const RfQpConfig *config, RfError *error)
 	 */
 	qp->recv_batch = RECV_BATCH;
 	qp->max_recv = (uint32_t) config->max_recv + RECV_BATCH - 1;
-	if (qp->max_recv > (uint32_t) limit)
+	qp->max_send = qp->max_wr + RF_VERBS_RESERVE;
+	if (domain->device->iwarp)
+	{
+		/* Besides: grants, and the farewell. With fewer receives the peer waits for grants. */
+		qp->max_recv += RF_IWARP_GRANTS + 1;
+		if (qp->max_recv > (uint32_t) limit)
+			qp->max_recv = (uint32_t) limit;
+		qp->max_send = 2 * qp->max_wr + (uint32_t) rf_verbs_reserve(domain->device);
+	}
+	else if (qp->max_recv > (uint32_t) limit)
 	{
 		qp->max_recv = (uint32_t) config->max_recv;
 		qp->recv_batch = 1;
 	}
-	qp->needed = (int) qp->max_wr + rf_verbs_reserve(domain->device) + (int) qp->max_recv;
+	qp->needed = (int) qp->max_send + 2 * domain->device->max_strided + (int) qp->max_recv;
 	qp->ring_size = 1;
 	while (qp->ring_size < qp->max_wr)
 		qp->ring_size *= 2;
@@ -557,12 +744,8 @@ qp_create(RfDomain *domain, RfCq *cq, const RfQpConfig *config, RfError *error)
 		return NULL;
 	}
 	qp->psn &= 0xffffff;
-	if (!start_qp(qp, error))
-	{
-		free_qp(qp);
-		return NULL;
-	}
-	if (!enter_cq(cq, qp, error))
+	if ((domain->device->iwarp && !rf_iwarp_link_create(qp, error)) ||
+		!reserve_entries(cq, qp, error) || !start_qp(qp, error) || !enter_cq(cq, qp, error))
 	{
 		free_qp(qp);
 		return NULL;
@@ -573,7 +756,7 @@ qp_create(RfDomain *domain, RfCq *cq, const RfQpConfig *config, RfError *error)
 		(void) rf_error(error, RF_ERROR_RESOURCES, strerror(errno), NULL,
 						"the RDMA device takes no receives");
 		pthread_mutex_lock(&cq->lock);
-		leave_cq(qp);
+		cq->qps[qp->slot] = NULL;
 		pthread_mutex_unlock(&cq->lock);
 		free_qp(qp);
 		return NULL;
@@ -590,12 +773,13 @@ rd_atomic(const RfDevice *device)
 	return (uint32_t) (limit < RD_ATOMIC ? limit : RD_ATOMIC);
 }
 
+/* The description of the queue pair for the peer's qp_connect. */
 static void
 qp_local(RfQp *qp, uint8_t bytes[RF_QP_BLOB_SIZE])
 {
 	RfDevice   *device = qp->domain->device;
 	Blob		blob = {
-		.magic = htonl(BLOB_MAGIC),
+		.magic = htonl(RF_BLOB_VERBS),
 		.qpn = htonl(qp->qp->qp_num),
 		.psn = htonl(qp->psn),
 		.mtu = htonl((uint32_t) device->port_attr.active_mtu),
@@ -604,6 +788,11 @@ qp_local(RfQp *qp, uint8_t bytes[RF_QP_BLOB_SIZE])
 		.ethernet = htonl(device->ethernet)
 	};
 
+	if (qp->link != NULL)
+	{
+		rf_iwarp_local(qp, bytes);
+		return;
+	}
 	memcpy(blob.gid, device->gid.raw, sizeof(blob.gid));
 	memset(bytes, 0, RF_QP_BLOB_SIZE);
 	memcpy(bytes, &blob, sizeof(blob));
@@ -631,6 +820,24 @@ qp_number(RfQp *qp, bool *thread_domain)
 	return qp->qp->qp_num;
 }
 
+bool
+rf_verbs_same_kind(const uint8_t bytes[RF_QP_BLOB_SIZE], uint32_t own, RfError *error)
+{
+	uint32_t	magic;
+
+	memcpy(&magic, bytes, sizeof(magic));
+	magic = ntohl(magic);
+	if (magic == own)
+		return true;
+	if (magic == RF_BLOB_VERBS || magic == RF_BLOB_IWARP)
+		return rf_error(error, RF_ERROR_CONFIGURATION, NULL,
+						"Check rdma_fdw.device on both nodes.",
+						"one node's RDMA device is an iWARP device, the other's is not");
+	return rf_error(error, RF_ERROR_PROTOCOL, NULL,
+					"Check that rdma_fdw.provider is the same on both nodes.",
+					"the peer's description of its RDMA queue pair is not valid");
+}
+
 static bool
 qp_connect(RfQp *qp, const uint8_t bytes[RF_QP_BLOB_SIZE], int sock, const RfTlsKey *key,
 		   RfError *error)
@@ -645,10 +852,21 @@ qp_connect(RfQp *qp, const uint8_t bytes[RF_QP_BLOB_SIZE], int sock, const RfTls
 
 	if (sock >= 0)
 		close(sock);
+	if (qp->link != NULL)
+	{
+		bool		good;
+
+		pthread_mutex_lock(&qp->cq->lock);
+		good = rf_iwarp_connect(qp, bytes, error);
+		pthread_mutex_unlock(&qp->cq->lock);
+		return good;
+	}
+	if (!rf_verbs_same_kind(bytes, RF_BLOB_VERBS, error))
+		return false;
 	memcpy(&blob, bytes, sizeof(blob));
 	peer_mtu = ntohl(blob.mtu);
 	peer_rd_atomic = ntohl(blob.rd_atomic);
-	if (ntohl(blob.magic) != BLOB_MAGIC || peer_mtu < IBV_MTU_256 || peer_mtu > IBV_MTU_4096 ||
+	if (peer_mtu < IBV_MTU_256 || peer_mtu > IBV_MTU_4096 ||
 		ntohl(blob.qpn) > 0xffffff || ntohl(blob.psn) > 0xffffff || ntohl(blob.lid) > 0xffff)
 		return rf_error(error, RF_ERROR_PROTOCOL, NULL,
 						"Check that rdma_fdw.provider is the same on both nodes.",
@@ -706,60 +924,6 @@ qp_connect(RfQp *qp, const uint8_t bytes[RF_QP_BLOB_SIZE], int sock, const RfTls
 }
 
 /*
- * Takes all completions from the queue, to be polled later. False: out of memory, and completions
- * were lost.
- */
-static void
-stash_completions(RfCq *cq)
-{
-	struct ibv_wc batch[POLL_BATCH];
-	int			got;
-
-	while ((got = ibv_poll_cq(cq->cq, POLL_BATCH, batch)) > 0)
-	{
-		for (int i = 0; i < got; i++)
-		{
-			uint32_t	slot = (uint32_t) (batch[i].wr_id >> 48);
-			uint32_t	kind = (uint32_t) (batch[i].wr_id >> 32) & 0xffff;
-			RfQp	   *owner = slot < MAX_QPS ? cq->qps[slot] : NULL;
-
-			if (owner == NULL || owner->qp->qp_num != batch[i].qp_num)
-				continue;
-			if (kind == ID_FAREWELL)
-			{
-				owner->parting = false;
-				continue;
-			}
-			if (cq->stash_count == cq->stash_size)
-			{
-				int			size = cq->stash_size == 0 ? 256 : cq->stash_size * 2;
-				struct ibv_wc *grown;
-
-				if (cq->stash_next > 0)
-				{
-					memmove(cq->stash, cq->stash + cq->stash_next,
-							(size_t) (cq->stash_count - cq->stash_next) * sizeof(struct ibv_wc));
-					cq->stash_count -= cq->stash_next;
-					cq->stash_next = 0;
-				}
-				else
-				{
-					grown = realloc(cq->stash, (size_t) size * sizeof(struct ibv_wc));
-					if (grown == NULL)
-					{
-						rf_verbs_fail(owner, RF_WC_FLUSHED);
-						continue;
-					}
-					cq->stash = grown;
-					cq->stash_size = size;
-				}
-			}
-			cq->stash[cq->stash_count++] = batch[i];
-		}
-	}
-}
-
-/*
  * Informs the peer, as a closed socket would: an empty SEND. It need not arrive; the engines'
  * control connection, or the peer's own retries, show the end as well.
  */
@@ -795,9 +959,11 @@ qp_destroy(RfQp *qp)
 	say_farewell(qp);
 	if (qp->listed)
 		unlist_ailing(qp);
-	ibv_destroy_qp(qp->qp);
+	rf_iwarp_link_destroy(qp);
+	if (qp->qp != NULL)
+		ibv_destroy_qp(qp->qp);
 	qp->qp = NULL;
-	leave_cq(qp);
+	cq->qps[slot] = NULL;
 
 	/*
 	 * The slot may be reused at once: no reference to it may be left, neither in the queue nor in

@@ -2,14 +2,16 @@
  * verbs.h - shared by the files of the verbs provider. No other file includes it.
  *
  * verbs_device.c finds, checks and opens the device, and has protection domains and memory regions.
- * verbs.c has completion queues and queue pairs, verbs_post.c posts, verbs_mlx5.c implements
- * strided entries on mlx5 devices. Plain C over libibverbs.
+ * verbs.c has completion queues and queue pairs, verbs_post.c posts, verbs_iwarp.c implements
+ * connections and immediates on iWARP devices, verbs_mlx5.c strided entries on mlx5 devices.
+ * Plain C over libibverbs and, for iWARP, librdmacm.
  */
 #ifndef RF_VERBS_H
 #define RF_VERBS_H
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <sys/socket.h>
 
 #include <infiniband/verbs.h>
 
@@ -17,6 +19,7 @@
 
 #define RF_VERBS_RESERVE	8	/* send queue entries beyond max_wr: the marker and the farewell */
 #define MAX_QPS			4096	/* queue pairs on one completion queue */
+#define MAX_QUEUES		16		/* queues of the device that make up one completion queue */
 #define SCRATCH			256		/* work requests handed over by one ibv_post_send */
 #define RECV_BATCH		32		/* receives posted again by one ibv_post_recv */
 
@@ -28,8 +31,14 @@
 #define ID_RECV			1u
 #define ID_MARKER		2u
 #define ID_FAREWELL		3u
+#define ID_GRANT		4u		/* iWARP: a SEND that grants receives */
+#define ID_SILENT		5u		/* iWARP: like ID_SEND, but only a failure is for the caller */
 #define MAKE_ID(slot, kind, position) \
 	((uint64_t) (slot) << 48 | (uint64_t) (kind) << 32 | (uint32_t) (position))
+
+/* How the blobs of queue pairs begin. */
+#define RF_BLOB_VERBS	0x52465601	/* "RFV", version 1 */
+#define RF_BLOB_IWARP	0x52464901	/* "RFI", version 1 */
 
 /*
  * Written by device_open; read-only afterwards, except `async` events, which device_caps (main
@@ -45,6 +54,8 @@ struct RfDevice
 	union ibv_gid gid;
 	char		gid_text[48];
 	const char *gid_type;
+	bool		iwarp;			/* addressed by IP address, through the connection manager */
+	struct sockaddr_storage address;	/* iWARP: the device's */
 	bool		ethernet;		/* RoCE: addressed by GID; else InfiniBand: by LID, and by GID
 								 * across subnets */
 	uint32_t	max_message;
@@ -58,6 +69,8 @@ struct RfDevice
 };
 
 typedef struct RfVerbsKeys RfVerbsKeys; /* verbs_mlx5.c */
+typedef struct RfIwarpPort RfIwarpPort; /* verbs_iwarp.c */
+typedef struct RfIwarpLink RfIwarpLink; /* verbs_iwarp.c */
 
 struct RfDomain
 {
@@ -65,17 +78,26 @@ struct RfDomain
 	struct ibv_pd *pd;
 };
 
+/* A completion queue of the device. */
+typedef struct RfVerbsQueue
+{
+	struct ibv_cq *cq;
+	int			depth;			/* entries */
+	int			needed;			/* entries all its queue pairs could fill at once */
+	bool		armed;			/* and no event was consumed since */
+} RfVerbsQueue;
+
 struct RfCq
 {
 	RfDevice   *device;
 	struct ibv_comp_channel *channel;
-	struct ibv_cq *cq;
 	struct ibv_td *td;			/* NULL if the device has no channel */
-	bool		armed;			/* and no event was consumed since */
+	RfIwarpPort *port;			/* NULL unless the device is an iWARP device */
 
-	pthread_mutex_t lock;		/* guards all down to stash_size */
-	int			depth;			/* entries of the queue */
-	int			needed;			/* entries all its queue pairs could fill at once */
+	pthread_mutex_t lock;		/* guards all down to stash_size; a holder may lock it again */
+	RfVerbsQueue queues[MAX_QUEUES];	/* more than one where one has no room for all peers */
+	int			queue_count;
+	int			turn;			/* which is polled first */
 	RfQp	   *qps[MAX_QPS];
 	RfQp	   *ailing;			/* failed queue pairs with requests that never went to the device */
 	struct ibv_wc *stash;		/* completions taken early, by qp_destroy */
@@ -89,20 +111,25 @@ struct RfCq
 	_Atomic uint64_t bytes;
 	_Atomic uint64_t completions;
 	_Atomic uint64_t events;
-	struct ibv_send_wr scratch[SCRATCH];	/* used by the lane only */
+	/* Used by the lane only; an iWARP device needs an entry of its own for each note. */
+	struct ibv_send_wr scratch[SCRATCH];
+	struct ibv_sge notes[SCRATCH];
 };
 
 struct RfQp
 {
 	RfCq	   *cq;
+	RfVerbsQueue *queue;		/* of cq; NULL: no entries are reserved */
 	RfDomain   *domain;
 	struct ibv_pd *parent;		/* parent domain with the lane's thread domain, or NULL */
 	struct ibv_qp *qp;
 	RfVerbsKeys *keys;			/* NULL where the device has no strided entries */
+	RfIwarpLink *link;			/* NULL unless the device is an iWARP device */
 	void	   *context;
 	uint32_t	slot;
 	uint32_t	psn;
 	uint32_t	max_wr;
+	uint32_t	max_send;		/* entries of the send queue */
 	uint32_t	max_recv;
 	uint32_t	recv_batch;
 	int			needed;
@@ -141,16 +168,68 @@ extern void rf_verbs_list_ailing(RfQp *qp);
  */
 extern void rf_verbs_fail(RfQp *qp, RfWcStatus first);
 
+/* Under RfCq.lock: a completion as if the device had it; polled after all that it has now. */
+extern void rf_verbs_imitate(RfQp *qp, uint32_t kind, enum ibv_wc_status status);
+
+/* False, with the reason: the peer's blob is one of another kind of device, or no blob. */
+extern bool rf_verbs_same_kind(const uint8_t bytes[RF_QP_BLOB_SIZE], uint32_t own, RfError *error);
+
 extern void rf_verbs_post(RfQp *qp, RfWr *chain);
 
+/* A chain that waits for nothing more. (verbs_post.c) */
+extern void rf_verbs_post_now(RfQp *qp, RfWr *chain);
+
 /*
- * The send queue entries beyond max_wr: the marker, the farewell, and requests that precede strided
- * entries.
+ * The connection of a queue pair of an iWARP device, and what takes the place of immediates there.
+ * All but posting under RfCq.lock. (verbs_iwarp.c)
+ */
+#define RF_IWARP_GRANTS		66	/* SENDs that grant receives: under way at once, and one */
+#define RF_IWARP_HINT	"Load rdma_ucm, and check that the server's user may open " \
+						"/dev/infiniband/rdma_cm."
+
+extern RfIwarpPort *rf_iwarp_port_create(RfCq *cq, RfError *error);
+extern void rf_iwarp_port_destroy(RfIwarpPort *port);
+extern int	rf_iwarp_port_fd(RfIwarpPort *port);
+extern void rf_iwarp_progress(RfCq *cq, bool all);	/* all: also if all are connected */
+extern bool rf_iwarp_link_create(RfQp *qp, RfError *error); /* sets qp->link, also on failure */
+extern void rf_iwarp_link_destroy(RfQp *qp);
+extern void rf_iwarp_local(RfQp *qp, uint8_t blob[RF_QP_BLOB_SIZE]);
+extern bool rf_iwarp_connect(RfQp *qp, const uint8_t blob[RF_QP_BLOB_SIZE], RfError *error);
+
+/* The places where the next receives land. */
+extern void rf_iwarp_prepare_receives(RfQp *qp, uint32_t number);
+
+/* What a receive brought: an immediate, or nothing for the caller. False: the end. */
+extern bool rf_iwarp_received(RfQp *qp, const struct ibv_wc *wc, RfWc *out);
+
+/* Returns true if the whole chain may go to the device now, as it is. */
+extern bool rf_iwarp_admits(const RfQp *qp, const RfWr *chain);
+
+/* Keeps a copy of the chain until it may go. */
+extern void rf_iwarp_hold(RfQp *qp, const RfWr *chain);
+
+/* Posts what does not need to wait any more. */
+extern void rf_iwarp_release(RfQp *qp);
+
+/* The SEND that announces a WRITE of `length` bytes. */
+extern void rf_iwarp_announce(RfQp *qp, const RfWr *wr, uint32_t length, struct ibv_send_wr *send,
+							  struct ibv_sge *note);
+
+/*
+ * The send queue entries beyond those of the caller's requests: the marker, the farewell, requests
+ * that precede strided entries, grants.
  */
 static inline int
 rf_verbs_reserve(const RfDevice *device)
 {
-	return RF_VERBS_RESERVE + 2 * device->max_strided;
+	return RF_VERBS_RESERVE + 2 * device->max_strided + (device->iwarp ? RF_IWARP_GRANTS : 0);
+}
+
+/* A WRITE_IMM is two requests to an iWARP device. */
+static inline int
+rf_verbs_max_wr(const RfDevice *device)
+{
+	return (device->attr.max_qp_wr - rf_verbs_reserve(device)) / (device->iwarp ? 2 : 1);
 }
 
 /*

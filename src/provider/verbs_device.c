@@ -11,14 +11,19 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <ifaddrs.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 
+#include <rdma/rdma_cma.h>
+
 #include "verbs.h"
 
 #define MAX_GIDS		1024
+#define IWARP_SCORE		3		/* among those of addresses: below RoCE v2, above RoCE v1 */
 
 #define SOFT_HINT		"Or set rdma_fdw.provider to soft, which needs no device."
 
@@ -166,6 +171,66 @@ mtu_bytes(enum ibv_mtu mtu)
 }
 
 /*
+ * Returns true if the connection manager would use this device for connections from the address.
+ */
+static bool
+leads_to(struct rdma_event_channel *channel, const char *name, struct sockaddr *address)
+{
+	struct rdma_cm_id *id;
+	bool		same;
+
+	if (rdma_create_id(channel, &id, NULL, RDMA_PS_TCP) != 0)
+		return false;
+	same = rdma_bind_addr(id, address) == 0 && id->verbs != NULL &&
+		strcmp(ibv_get_device_name(id->verbs->device), name) == 0;
+	rdma_destroy_id(id);
+	return same;
+}
+
+/* Finds the device's IP address: an IPv4 address if it has one, never a link-local one. */
+static bool
+find_address(RfDevice *device, RfError *error)
+{
+	const char *name = ibv_get_device_name(device->context->device);
+	struct rdma_event_channel *channel = rdma_create_event_channel();
+	struct ifaddrs *all = NULL;
+	const void *found = NULL;
+
+	if (channel == NULL)
+		return rf_error(error, RF_ERROR_CONFIGURATION, strerror(errno), RF_IWARP_HINT,
+						"no RDMA connection manager for iWARP device \"%s\"", name);
+	(void) getifaddrs(&all);
+	for (int family = AF_INET; found == NULL; family = AF_INET6)
+	{
+		for (struct ifaddrs *one = all; one != NULL && found == NULL; one = one->ifa_next)
+		{
+			const struct sockaddr_in6 *ipv6 = (const struct sockaddr_in6 *) one->ifa_addr;
+
+			if (one->ifa_addr == NULL || one->ifa_addr->sa_family != family ||
+				(family == AF_INET6 && IN6_IS_ADDR_LINKLOCAL(&ipv6->sin6_addr)) ||
+				!leads_to(channel, name, one->ifa_addr))
+				continue;
+			memcpy(&device->address, one->ifa_addr, family == AF_INET ?
+				   sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6));
+			found = family == AF_INET ?
+				(void *) &((struct sockaddr_in *) &device->address)->sin_addr :
+				(void *) &((struct sockaddr_in6 *) &device->address)->sin6_addr;
+			(void) inet_ntop(family, found, device->gid_text, sizeof(device->gid_text));
+		}
+		if (family == AF_INET6)
+			break;
+	}
+	freeifaddrs(all);
+	rdma_destroy_event_channel(channel);
+	if (found == NULL)
+		return rf_error(error, RF_ERROR_CONFIGURATION, NULL,
+						"Give the network interface of the device an IP address. "
+						"Or set rdma_fdw.provider to soft, which needs no device.",
+						"iWARP device \"%s\" has no IP address", name);
+	return true;
+}
+
+/*
  * Examines one port: sets the device's port, address and MTU and returns the address' score, or 0
  * with the reason in error. Settings that override the choice are only checked.
  */
@@ -191,6 +256,14 @@ look_at_port(RfDevice *device, struct ibv_gid_entry *gids, int port, const RfPro
 						"port %d of RDMA device \"%s\" is not active but %s", port, name,
 						port_state_text(attr.state));
 
+	device->port = (uint8_t) port;
+	device->port_attr = attr;
+	device->ethernet = attr.link_layer == IBV_LINK_LAYER_ETHERNET;
+	if (device->iwarp)
+	{
+		device->gid_type = "iWARP";
+		return find_address(device, error) ? IWARP_SCORE : 0;
+	}
 	count = ibv_query_gid_table(device->context, gids, MAX_GIDS, 0);
 	for (ssize_t i = 0; i < count; i++)
 	{
@@ -216,9 +289,6 @@ look_at_port(RfDevice *device, struct ibv_gid_entry *gids, int port, const RfPro
 						"Give the network interface of the device an IP address. " SOFT_HINT,
 						"port %d of RDMA device \"%s\" has no GID", port, name);
 
-	device->port = (uint8_t) port;
-	device->port_attr = attr;
-	device->ethernet = attr.link_layer == IBV_LINK_LAYER_ETHERNET;
 	device->gid_index = (int) best->gid_index;
 	device->gid = best->gid;
 	device->gid_type = gid_type_text(best->gid_type);
@@ -261,9 +331,10 @@ open_candidate(struct ibv_device *candidate, int port, const RfProviderConfig *c
 	if (device == NULL || gids == NULL)
 		(void) rf_error(error, RF_ERROR_RESOURCES, NULL, NULL,
 						"out of memory for RDMA device \"%s\"", name);
-	else if (candidate->transport_type != IBV_TRANSPORT_IB)
+	else if (candidate->transport_type != IBV_TRANSPORT_IB &&
+			 candidate->transport_type != IBV_TRANSPORT_IWARP)
 		(void) rf_error(error, RF_ERROR_CONFIGURATION, NULL, SOFT_HINT,
-						"RDMA device \"%s\" is neither RoCE nor InfiniBand", name);
+						"RDMA device \"%s\" is neither RoCE nor InfiniBand nor iWARP", name);
 	else if ((device->context = rf_mlx5_open(candidate)) == NULL &&
 			 (device->context = ibv_open_device(candidate)) == NULL)
 		(void) rf_error(error, RF_ERROR_CONFIGURATION, strerror(errno),
@@ -276,6 +347,7 @@ open_candidate(struct ibv_device *candidate, int port, const RfProviderConfig *c
 	{
 		int			last = port > 0 ? port : device->attr.phys_port_cnt;
 
+		device->iwarp = candidate->transport_type == IBV_TRANSPORT_IWARP;
 		for (int i = port > 0 ? port : 1; i <= last && *score == 0; i++)
 			*score = look_at_port(device, gids, i, config, error);
 	}
@@ -367,7 +439,7 @@ rf_verbs_device_open(const RfProviderConfig *config, RfError *error)
 	if (device->port_attr.max_msg_sz != 0 && device->port_attr.max_msg_sz < device->max_message)
 		device->max_message = device->port_attr.max_msg_sz;
 	device->max_sge = device->attr.max_sge < RF_MAX_SGE ? device->attr.max_sge : RF_MAX_SGE;
-	device->atomics = device->attr.atomic_cap != IBV_ATOMIC_NONE;
+	device->atomics = device->attr.atomic_cap != IBV_ATOMIC_NONE && !device->iwarp;
 	rf_mlx5_probe(device);
 
 	td = ibv_alloc_td(device->context, &td_attr);
@@ -434,7 +506,7 @@ rf_verbs_device_caps(RfDevice *device, RfDeviceCaps *caps)
 	caps->mtu = mtu_bytes(device->port_attr.active_mtu);
 	caps->max_message = device->max_message;
 	caps->max_sge = device->max_sge;
-	caps->max_qp_wr = device->attr.max_qp_wr - rf_verbs_reserve(device);
+	caps->max_qp_wr = rf_verbs_max_wr(device);
 	caps->max_inline = 0;		/* not used: only immediates are sent without payload */
 	caps->atomics = device->atomics;
 	caps->thread_domains = device->thread_domains;

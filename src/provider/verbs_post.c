@@ -45,7 +45,7 @@ ring_put(RfQp *qp, uint64_t wr_id)
  * posting never fails.
  */
 void
-rf_verbs_post(RfQp *qp, RfWr *chain)
+rf_verbs_post_now(RfQp *qp, RfWr *chain)
 {
 	RfCq	   *cq = qp->cq;
 	RfDevice   *device = qp->domain->device;
@@ -63,7 +63,7 @@ rf_verbs_post(RfQp *qp, RfWr *chain)
 		 * As many as one doorbell covers; after a request that cannot be sent, the next ones only
 		 * take their places.
 		 */
-		for (; chain != NULL && n < SCRATCH && usable; chain = chain->next)
+		for (; chain != NULL && n + 1 < SCRATCH && usable; chain = chain->next)
 		{
 			struct ibv_send_wr *wr = &cq->scratch[n];
 			uint64_t	length = 0;
@@ -109,6 +109,22 @@ rf_verbs_post(RfQp *qp, RfWr *chain)
 			}
 			if (n > 0)
 				cq->scratch[n - 1].next = wr;
+			if (qp->link != NULL && !chain->signaled)
+			{
+				wr->wr_id = MAKE_ID(qp->slot, ID_SILENT, qp->head);
+				wr->send_flags = IBV_SEND_SIGNALED;
+			}
+			if (qp->link != NULL && chain->opcode == RF_WR_WRITE_IMM)
+			{
+				if (length > 0)
+				{
+					wr->wr_id = MAKE_ID(qp->slot, ID_SILENT, qp->head);
+					wr->opcode = IBV_WR_RDMA_WRITE;
+					wr->send_flags = IBV_SEND_SIGNALED;
+					wr->next = &cq->scratch[++n];
+				}
+				rf_iwarp_announce(qp, chain, (uint32_t) length, &cq->scratch[n], &cq->notes[n]);
+			}
 			n++;
 			bytes += length;
 			(void) ring_put(qp, chain->wr_id);
@@ -118,9 +134,9 @@ rf_verbs_post(RfQp *qp, RfWr *chain)
 			if (strided && !rf_mlx5_configure(qp, start))
 				usable = false;
 			else if (ibv_post_send(qp->qp, cq->scratch, &bad) == 0)
-				qp->posted += n;
-			else
-				qp->posted += bad != NULL ? (uint64_t) (bad - cq->scratch) : 0;
+				qp->posted = qp->head;
+			else if (bad != NULL)
+				qp->posted += (uint32_t) bad->wr_id - (uint32_t) start;
 			rf_verbs_count(&cq->posts, 1);
 			rf_verbs_count(&cq->work_requests, qp->posted - start);
 			rf_verbs_count(&cq->bytes, bytes);
@@ -144,5 +160,18 @@ rf_verbs_post(RfQp *qp, RfWr *chain)
 			rf_verbs_list_ailing(qp);
 		pthread_mutex_unlock(&cq->lock);
 		return;
+	}
+}
+
+/* Posts a chain. On an iWARP device requests that cannot go yet are copied, and posted later. */
+void
+rf_verbs_post(RfQp *qp, RfWr *chain)
+{
+	if (qp->link == NULL || rf_iwarp_admits(qp, chain))
+		rf_verbs_post_now(qp, chain);
+	else
+	{
+		rf_iwarp_hold(qp, chain);
+		rf_iwarp_release(qp);
 	}
 }

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# check.sh GROUP: the tests over soft-RoCE, in virtual machines (vm.sh). run_check.sh calls it for these groups:
+# check.sh GROUP: the tests over soft-RoCE and soft-iWARP, in virtual machines (vm.sh). run_check.sh calls it for these groups:
 #
-#   roce        plain C programs that want a device, and SQL inputs that together take every way to a device (chosen, below)
-#   roce_sql    all SQL inputs with rdma_fdw.provider = verbs (SHARE as in run_sql.sh)
+#   roce        plain C programs that want a device, over both, and SQL inputs that together take every way to a device (chosen, below)
+#   roce_sql    all SQL inputs with rdma_fdw.provider = verbs, over soft-RoCE (SHARE as in run_sql.sh)
 #   roce_pair   two machines with a wire between them (pair.sh)
 #
 # Everything is built and initialized out here, where it is fast; only the tests run inside. Reports through RF_RESULTS like its siblings.
@@ -10,6 +10,7 @@
 # what ends it is silence, not the time of the whole.
 #
 #   TESTS="01_a 02_b"   only these inputs of the SQL suite; TESTS=unit only the plain C programs
+#   VM_DEVICE           rxe (soft-RoCE) or siw (soft-iWARP): only over this one
 #   RF_VM_STALL         seconds without a line from a machine after which it is ended    (default 1200)
 set -uo pipefail
 . "$(dirname "$0")/../run_common.sh"
@@ -20,14 +21,15 @@ work=$RF_WORK/$group
 mkdir -p "$work/out"
 
 # Every way of rows, once; rows that are stored by COPY and routed; values that go by requests of their own. All other inputs take
-# minutes under emulation.
+# minutes under emulation. SQL is not faster over soft-iWARP, so they are divided between the two.
 chosen="21_every_way 64_copy_routing 73_large_rows"
+chosen_siw="21_every_way"
 rm -f "$work/out"/*
 
 few=
 case $group in
-	roce) tests=${TESTS:-unit $chosen} few=RF_TIMES=4 ;;
-	roce_sql) tests=${TESTS:-all} few=RF_TIMES=${RF_TIMES:-4} ;;
+	roce) tests=${TESTS:-unit $chosen} few=RF_TIMES=4 devices=${VM_DEVICE:-rxe siw} ;;
+	roce_sql) tests=${TESTS:-all} few=RF_TIMES=${RF_TIMES:-4} devices=${VM_DEVICE:-rxe} ;;
 	roce_pair) tests= ;;
 esac
 
@@ -57,7 +59,7 @@ if [ -n "$programs" ] && ! (mkdir -p "$work/objects" && cd "$RF_TREE" &&
 	programs=
 fi
 for name in $programs; do
-	if ! (cd "$RF_TREE" && "${compile[@]}" "test/unit/$name.c" "$work/objects/plain.a" -o "$work/$name" -libverbs -lssl -lcrypto -lpthread -lm) \
+	if ! (cd "$RF_TREE" && "${compile[@]}" "test/unit/$name.c" "$work/objects/plain.a" -o "$work/$name" -libverbs -lrdmacm -lssl -lcrypto -lpthread -lm) \
 		>"$work/build.log" 2>&1; then
 		rf_show "$work/build.log" 60
 		rf_result FAIL "$group/$name" "does not compile"
@@ -65,15 +67,33 @@ for name in $programs; do
 	fi
 done
 
-VM_OUT=$work/out VM_STALL=${RF_VM_STALL:-1200} VM_TIMEOUT=${RF_VM_TIMEOUT:-7200} "$here/vm.sh" env RF_WORK="$RF_WORK" \
-	RF_TREE="$RF_TREE" RF_PREFIX="$RF_PREFIX" RF_RESULTS="$work/out/results" RF_TIMEOUT=0 PG_CONFIG="${PG_CONFIG:-pg_config}" \
-	SHARE="${SHARE:-1}" TESTS="$tests" RF_AGAIN="${RF_AGAIN:-}" RF_USER="$RF_USER" PROVIDER=verbs $few "$here/inside.sh" "$work" 2>"$work/vm.log"
-status=$?
-cat "$work/vm.log" >&2
-cat "$work/out/results" >>"${RF_RESULTS:-/dev/null}" 2>/dev/null
-if [ "$status" = 125 ]; then
-	rf_result FAIL "$group" "$(tail -n 1 "$work/vm.log")"
-elif [ "$status" != 0 ] && ! grep -q '^FAIL ' "$work/out/results"; then
-	rf_result FAIL "$group" "the tests in the virtual machine ended with status $status"
-fi
-! grep -q '^FAIL ' "$work/out/results" 2>/dev/null && [ "$status" = 0 ]
+# machine DEVICE TESTS: tests in a machine that has this device
+machine()
+{
+	local device=$1 status began=$SECONDS
+	rm -f "$work/out/results"
+	VM_DEVICE=$device VM_OUT=$work/out VM_STALL=${RF_VM_STALL:-1200} VM_TIMEOUT=${RF_VM_TIMEOUT:-7200} "$here/vm.sh" env RF_WORK="$RF_WORK" \
+		RF_TREE="$RF_TREE" RF_PREFIX="$RF_PREFIX" RF_RESULTS="$work/out/results" RF_TIMEOUT=0 PG_CONFIG="${PG_CONFIG:-pg_config}" \
+		SHARE="${SHARE:-1}" TESTS="$2" RF_AGAIN="${RF_AGAIN:-}" RF_USER="$RF_USER" PROVIDER=verbs $few "$here/inside.sh" "$work" 2>"$work/vm.log"
+	status=$?
+	cat "$work/vm.log" >&2
+	cat "$work/out/results" >>"${RF_RESULTS:-/dev/null}" 2>/dev/null
+	echo "$group over $device took $((SECONDS - began)) s"
+	if [ "$status" = 125 ]; then
+		rf_result FAIL "$group" "$device: $(tail -n 1 "$work/vm.log")"
+	elif [ "$status" != 0 ] && ! grep -q '^FAIL ' "$work/out/results"; then
+		rf_result FAIL "$group" "the tests in the virtual machine with $device ended with status $status"
+	fi
+	! grep -q '^FAIL ' "$work/out/results" 2>/dev/null && [ "$status" = 0 ]
+}
+
+failed=0
+for device in $devices; do
+	these=$tests
+	if [ -z "${TESTS:-}" ] && [ "$devices" = "rxe siw" ]; then
+		these="unit ${chosen/$chosen_siw/}"
+		[ "$device" = rxe ] || these="unit $chosen_siw"
+	fi
+	machine "$device" "$these" || failed=1
+done
+exit $failed

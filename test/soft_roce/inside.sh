@@ -15,10 +15,10 @@ run()
 	timeout 500 runuser -u "$RF_USER" -- "$work/$@" >"$log" 2>&1 </dev/null
 	status=$?
 	if [ "$status" = 0 ]; then
-		rf_result ok "roce/$name" "$(grep -c '^ok' "$log") checks, $((SECONDS - began)) s"
+		rf_result ok "roce/$name" "over $VM_DEVICE: $(grep -c '^ok' "$log") checks, $((SECONDS - began)) s"
 	else
 		rf_show "$log" 100
-		rf_result FAIL "roce/$name" "status $status; $(grep -c '^not ok' "$log") of its checks failed"
+		rf_result FAIL "roce/$name" "over $VM_DEVICE: status $status; $(grep -c '^not ok' "$log") of its checks failed"
 	fi
 }
 if [[ " $TESTS " == *" unit "* ]]; then

@@ -3,8 +3,8 @@
 #
 # The machine runs Debian's stock kernel, by hardware virtualisation where that works and emulated where not, without a network or a disk
 # image. It sees this machine's whole file system read-only, below an overlay that lives in its own memory: what is built here can be run there, and what the
-# command writes is gone afterwards. It has the device rxe0 over a dummy interface with 10.77.0.1/24 (port 1, RoCE v2) and no memlock
-# limit. The command runs in the same folder as this script was called from, with TMPDIR on a tmpfs. Its output is passed on as it comes.
+# command writes is gone afterwards. It has the device rxe0 over a dummy interface with 10.77.0.1/24 (port 1, RoCE v2), or siw0 in its
+# place (VM_DEVICE), and no memlock limit. The command runs in the same folder as this script was called from, with TMPDIR on a tmpfs. Its output is passed on as it comes.
 #
 # Exit status: the command's. 125 when the machine could not be started or ended on its own; the reason is printed.
 #
@@ -15,6 +15,7 @@
 #   VM_STALL    seconds without a line of output after which it is ended too; 0 = any       (default 0)
 #   VM_WIRE     "listen SOCKET ADDRESS/BITS" or "connect SOCKET ADDRESS/BITS": a wire to another such machine, which is started after the
 #               one that listens; rxe0 is over its card, with that address, instead of the dummy
+#   VM_DEVICE   rxe: soft-RoCE; siw: soft-iWARP, whose module is made of the kernel's source    (default rxe)
 #   VM_MODULES  kernel modules to load besides
 #   VM_CACHE    where the unpacked kernel is kept       (default $XDG_CACHE_HOME/rdma_fdw or ~/.cache/rdma_fdw)
 #   VM_ACCEL    kvm or tcg                                              (default: kvm if a kernel boots with it here)
@@ -23,7 +24,8 @@
 #   VM_VERBOSE  1: also print the kernel's console and the time to boot
 #
 # Needs the Debian packages qemu-system-x86, busybox-static, cpio, kmod, iproute2, rdma-core and, to boot faster, xz-utils; the kernel package is fetched by name
-# with apt-get download and unpacked, never installed.
+# with apt-get download and unpacked, never installed. For siw also make and gcc: Debian's kernel package lacks the module, so its source (139 MB) and the
+# kernel's headers are fetched likewise, once, and only the module is kept.
 set -euo pipefail
 
 # An emulated processor: the kernel copies memory with "rep movsb" where the processor says that it is fast. An emulated one moves a byte per step: without
@@ -33,6 +35,7 @@ TCG_CPU=max,-erms,-fsrm
 VM_MEMORY=${VM_MEMORY:-4096}
 VM_TIMEOUT=${VM_TIMEOUT:-900}
 VM_STALL=${VM_STALL:-0}
+VM_DEVICE=${VM_DEVICE:-rxe}
 read -r wire_role wire_socket wire_address <<<"${VM_WIRE:-}" || true
 cache=${VM_CACHE:-${XDG_CACHE_HOME:-${HOME:-/tmp}/.cache}/rdma_fdw}
 
@@ -104,6 +107,29 @@ fetch_kernel()
 	rm -rf "$download"
 }
 
+# The module siw of the kernel's source, built for the kernel in the cache: half a minute.
+make_siw()
+{
+	local place=$cache/siw.$$ package headers folder
+	headers=linux-headers-$version
+	folder=$place/usr/src/$headers
+	package=linux-source-$(cut -d. -f1,2 <<<"$version")
+	echo "vm.sh: fetching $package and $headers, and building the module siw (once)" >&2
+	mkdir -p "$place/siw"
+	if ! (cd "$place" && apt-get download -qq "$package" "$headers" "${headers%-*}-common" "linux-kbuild-${package##*-}" &&
+		for deb in linux-[hk]*.deb; do dpkg -x "$deb" .; done &&
+		dpkg --fsys-tarfile "$package"_*.deb | tar -xO "./usr/src/$package.tar.xz" | xz -dcT0 |
+		tar -x -C siw --strip-components=5 "$package/drivers/infiniband/sw/siw" &&
+		sed -i "s,include /usr/src,include $place/usr/src," "$folder/Makefile" &&
+		make -s -C "$folder" "M=$place/siw" CONFIG_RDMA_SIW=m modules && strip --strip-debug siw/siw.ko) >"$cache/siw.log" 2>&1; then
+		tail -5 "$cache/siw.log" | sed 's/^/vm.sh: /' >&2
+		rm -rf "$place"
+		fail "cannot build the module siw for kernel $version; $cache/siw.log says why"
+	fi
+	mv "$place/siw/siw.ko" "$siw"
+	rm -rf "$place"
+}
+
 exec 9>"$cache/lock"
 flock -w 600 9 || fail "another run has held $cache/lock for ten minutes"
 [ -n "$(newest_kernel)" ] || fetch_kernel
@@ -111,9 +137,16 @@ kernel=$(newest_kernel)
 version=$(basename "$kernel")
 version=${version#vmlinuz-}
 [ ! -e "$kernel.elf" ] || kernel=$kernel.elf
+siw=$cache/kernel/siw-$version.ko
+[ "$VM_DEVICE" != siw ] || [ -e "$siw" ] || make_siw
 
 # The initial file system: busybox, the modules in the order in which they load, and the two scripts below.
-modules="virtio_pci virtio_console virtio_rng 9pnet_virtio 9p overlay dummy crc32_generic ib_uverbs rdma_ucm rdma_rxe"
+modules="virtio_pci virtio_console virtio_rng 9pnet_virtio 9p overlay dummy crc32_generic ib_uverbs rdma_ucm"
+case $VM_DEVICE in
+	rxe) modules="$modules rdma_rxe" ;;
+	siw) modules="$modules crc32c_generic libcrc32c" ;;
+	*) fail "VM_DEVICE is rxe or siw, not $VM_DEVICE" ;;
+esac
 modules="$modules ${VM_WIRE:+virtio_net} ${VM_MODULES:-}"
 
 build_initramfs()
@@ -135,6 +168,7 @@ build_initramfs()
 		esac >"$root/m/$n-$(basename "${file%%.ko*}").ko"
 		n=$((n + 1))
 	done <"$job/modules"
+	[ "$VM_DEVICE" != siw ] || cp "$siw" "$root/m/$n-siw.ko"
 
 	cat >"$root/init" <<'INIT'
 #!/bin/busybox sh
@@ -182,7 +216,7 @@ INIT
 	mv "$job/initramfs.new" "$initramfs"
 }
 
-initramfs=$cache/initramfs-$version-$({ echo "$modules"; cat "$0" "$(command -v busybox)"; } | md5sum | cut -c1-12).gz
+initramfs=$cache/initramfs-$version-$({ echo "$VM_DEVICE $modules"; cat "$0" "$(command -v busybox)"; } | md5sum | cut -c1-12).gz
 if [ ! -e "$initramfs" ]; then
 	find "$cache" -maxdepth 1 -name 'initramfs-*' -mtime +1 -delete		# not those that another run may be about to boot
 	build_initramfs
@@ -221,7 +255,8 @@ exec 9>&-
 
 # What runs inside. The output goes through a pipe because the port can be opened only once.
 mkdir -p "$job/share"
-cat >"$job/share/start" <<'START'
+echo "VM_DEVICE=$VM_DEVICE" >"$job/share/start"
+cat >>"$job/share/start" <<'START'
 export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root TMPDIR=/vmtmp PAGER=cat LC_ALL=C.UTF-8
 for port in /sys/class/virtio-ports/*; do
 	[ "$(cat "$port/name")" = vm.output ] && output=/dev/${port##*/}
@@ -245,9 +280,9 @@ if [ -s /vmjob/wire ]; then
 else
 	ip link add d0 type dummy
 fi
-ip link set "$card" mtu 4200 up && ip addr add "$address" dev "$card" && rdma link add rxe0 type rxe netdev "$card" ||
-	reason="no soft-RoCE device"
-export VM_CARD=$card
+ip link set "$card" mtu 4200 up && ip addr add "$address" dev "$card" && rdma link add "${VM_DEVICE}0" type "$VM_DEVICE" netdev "$card" ||
+	reason="no device ${VM_DEVICE}0"
+export VM_CARD=$card VM_DEVICE
 chmod 666 /dev/infiniband/* || reason="no device files"
 [ "$(ulimit -l)" = unlimited ] || reason="cannot lift the memlock limit"
 if [ -z "$reason" ]; then

@@ -114,6 +114,44 @@ completed(End *end, uint64_t wr_id, RfWcStatus status)
 	return wc != NULL && wc->status == status;
 }
 
+/* Entries that a work request may have. */
+static inline int
+most_entries(const Pair *pair)
+{
+	RfDeviceCaps caps;
+
+	pair->a.provider->device_caps(pair->a.device, &caps);
+	return caps.max_sge;
+}
+
+/*
+ * Returns true if requests complete when the device has sent them (iWARP): what the peer refuses
+ * ends the queue pair later.
+ */
+static inline bool
+refused_later(const Pair *pair)
+{
+	RfDeviceCaps caps;
+
+	pair->a.provider->device_caps(pair->a.device, &caps);
+	return strcmp(caps.gid_type, "iWARP") == 0;
+}
+
+/* Pump until the first end's request number `count` was refused, or its queue pair ended. */
+static inline bool
+peer_refuses(Pair *pair, int count)
+{
+	double		deadline = now_seconds() + PATIENCE;
+
+	if (!refused_later(pair))
+		return pair_wait(pair, &pair->a, count) &&
+			pair->a.log[count - 1].status == RF_WC_REMOTE_ACCESS;
+	while (disconnects(&pair->a) == 0 && count_of(&pair->a, RF_WC_WRITE, RF_WC_FLUSHED) == 0 &&
+		   count_of(&pair->a, RF_WC_WRITE, RF_WC_TRANSPORT) == 0 && now_seconds() < deadline)
+		pair_pump(pair);
+	return now_seconds() < deadline;
+}
+
 /* ---------- all of it ---------- */
 
 static inline void

@@ -60,7 +60,8 @@ test_order(void)
 	pair_open_as(&pair, kind, 16 << 20, 64, 64, false);
 	while (seen < ROUNDS && now_seconds() < deadline)
 	{
-		while (posted < ROUNDS && posted - finished < 32)
+		/* Seen, too: a completion need not mean that it has arrived. */
+		while (posted < ROUNDS && posted - finished < 32 && posted - seen < 32)
 		{
 			size_t		offset = (posted % 32) * 4096;
 
@@ -130,6 +131,7 @@ test_sizes(void)
 	Pair		pair;
 	Request		r;
 	size_t		at = 0;
+	int			entries;
 
 	pair_open_as(&pair, kind, 20 << 20, 64, 64, false);
 	fill(&pair.a, 8, RF_MAX_MESSAGE, 11);
@@ -138,9 +140,10 @@ test_sizes(void)
 		  pair_wait(&pair, &pair.a, 1) && pair.b.log[0].byte_len == RF_MAX_MESSAGE,
 		  "a message of 8 MiB");
 
+	entries = most_entries(&pair);
 	request(&r, &pair.a, &pair.b, 0, 10 << 20, 1);
-	r.wr.num_sge = RF_MAX_SGE;
-	for (int i = 0; i < RF_MAX_SGE; i++)
+	r.wr.num_sge = entries;
+	for (int i = 0; i < entries; i++)
 	{
 		r.sge[i].addr = pair.a.memory + i * 5000;
 		r.sge[i].length = i == 3 ? 0 : i * 37 + 1;
@@ -149,8 +152,8 @@ test_sizes(void)
 	r.wr.opcode = RF_WR_WRITE_IMM;
 	r.wr.imm = 30;
 	pair.a.provider->qp_post(pair.a.qp, &r.wr);
-	check(pair_wait(&pair, &pair.b, 2), "30 entries arrive");
-	for (int i = 0; i < RF_MAX_SGE; i++)
+	check(pair_wait(&pair, &pair.b, 2), "as many entries as allowed arrive");
+	for (int i = 0; i < entries; i++)
 	{
 		if (memcmp(pair.b.memory + (10 << 20) + at, r.sge[i].addr, r.sge[i].length) != 0)
 			break;
@@ -167,12 +170,12 @@ test_sizes(void)
 
 	pair_open(&pair, kind);
 	request(&r, &pair.a, &pair.b, 0, 0, 1);
-	r.wr.num_sge = RF_MAX_SGE + 1;
-	for (int i = 0; i <= RF_MAX_SGE; i++)
+	r.wr.num_sge = entries + 1;
+	for (int i = 0; i <= entries; i++)
 		r.sge[i] = r.sge[0];
 	pair.a.provider->qp_post(pair.a.qp, &r.wr);
 	check(pair_wait(&pair, &pair.a, 1) && pair.a.log[0].status == RF_WC_LOCAL,
-		  "31 entries fail here");
+		  "one more fails here");
 	pair_close(&pair);
 }
 
@@ -189,6 +192,7 @@ violation(const char *name, RfWcStatus expected, void (*spoil) (Pair *pair, Requ
 	Request		bad;
 	char		text[128];
 	bool		good;
+	bool		later;
 
 	pair_open(&pair, kind);
 	memset(pair.a.memory, 7, 4096);
@@ -200,16 +204,18 @@ violation(const char *name, RfWcStatus expected, void (*spoil) (Pair *pair, Requ
 	pair.a.provider->qp_post(pair.a.qp, &bad.wr);
 	send_one(&pair.a, &pair.b, 32, 16, false, 0, false, 4);
 	send_one(&pair.a, &pair.b, 48, 16, true, 5, true, 5);
-	good = pair_wait(&pair, &pair.a, 4);
+	later = expected == RF_WC_REMOTE_ACCESS && refused_later(&pair);
+	good = later ? peer_refuses(&pair, 4) : pair_wait(&pair, &pair.a, 4);
 	if (expected == RF_WC_REMOTE_ACCESS)
 		await_disconnect(&pair, &pair.b);
 	pair_settle(&pair);
 	snprintf(text, sizeof(text), "%s: the one before succeeds, it fails, the others are flushed",
 			 name);
-	check(good && completed(&pair.a, 2, RF_WC_SUCCESS) && completed(&pair.a, 3, expected) &&
-		  completed(&pair.a, 4, RF_WC_FLUSHED) && completed(&pair.a, 5, RF_WC_FLUSHED) &&
-		  completion(&pair.a, 1) == NULL && count_of(&pair.a, RF_WC_WRITE, expected) == 1 &&
-		  disconnects(&pair.a) <= 1, text);
+	check(good && completed(&pair.a, 2, RF_WC_SUCCESS) && disconnects(&pair.a) <= 1 &&
+		  (later ||
+		   (completed(&pair.a, 3, expected) && completed(&pair.a, 4, RF_WC_FLUSHED) &&
+			completed(&pair.a, 5, RF_WC_FLUSHED) && completion(&pair.a, 1) == NULL &&
+			count_of(&pair.a, RF_WC_WRITE, expected) == 1)), text);
 	if (expected == RF_WC_REMOTE_ACCESS)
 	{
 		snprintf(text, sizeof(text), "%s: the target got what came before, then fails", name);
@@ -299,8 +305,7 @@ test_regions(void)
 	memset(memory, 0, 1 << 20);
 	pair.b.provider->region_deregister(pair.b.domain, region);
 	pair.a.provider->qp_post(pair.a.qp, &r.wr);
-	check(pair_wait(&pair, &pair.a, 2) && pair.a.log[1].status == RF_WC_REMOTE_ACCESS &&
-		  memory[(1 << 20) - 1] == 0,
+	check(peer_refuses(&pair, 2) && memory[(1 << 20) - 1] == 0,
 		  "and is refused after deregistration");
 	munmap(memory, 1 << 20);
 	pair_close(&pair);
@@ -368,8 +373,7 @@ test_sources(void)
 	r.wr.remote_addr = (uint64_t) (uintptr_t) there->addr;
 	r.wr.rkey = there->lkey;
 	pair.a.provider->qp_post(pair.a.qp, &r.wr);
-	check(pair_wait(&pair, &pair.a, 2) && pair.a.log[1].status == RF_WC_REMOTE_ACCESS &&
-		  memory[4096] == 't',
+	check(peer_refuses(&pair, 2) && memory[4096] == 't',
 		  "a peer cannot write to a source, whatever key it names");
 	pair.a.provider->region_deregister(pair.a.domain, here);
 	pair.b.provider->region_deregister(pair.b.domain, there);

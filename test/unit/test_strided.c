@@ -86,6 +86,8 @@ test_transfer(void)
 	static uint8_t wanted[AREA];
 	Pair		pair;
 	bool		good = true;
+	bool		announced;
+	int			announcements = 0;
 
 	open_pair(&pair);
 	random_state = 88172645463325252ULL;
@@ -118,7 +120,9 @@ test_transfer(void)
 				s.strided[s.r.wr.num_strided++] = (RfStrided) {i, element, stride};
 			length += element * count;
 		}
-		s.r.wr.opcode = round % 2 ? RF_WR_WRITE_IMM : RF_WR_WRITE;
+		announced = round % 2 == 1 || refused_later(&pair);
+		announcements += announced;
+		s.r.wr.opcode = announced ? RF_WR_WRITE_IMM : RF_WR_WRITE;
 		s.r.wr.signaled = true;
 		s.r.wr.wr_id = (uint64_t) round;
 		memset(pair.b.memory, 0xaa, to + length + SPARE);
@@ -128,8 +132,8 @@ test_transfer(void)
 		memset(&s, 0xee, sizeof(s));
 		good = good && pair_wait(&pair, &pair.a, round + 1) &&
 			completed(&pair.a, (uint64_t) round, RF_WC_SUCCESS) &&
-			(round % 2 == 0 || (pair_wait(&pair, &pair.b, round / 2 + 1) &&
-								pair.b.log[round / 2].byte_len == length)) &&
+			(!announced || (pair_wait(&pair, &pair.b, announcements) &&
+							pair.b.log[announcements - 1].byte_len == length)) &&
 			memcmp(pair.b.memory, wanted, to + length + SPARE) == 0;
 		if (!good)
 			printf("# round %d\n", round);

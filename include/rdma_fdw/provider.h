@@ -93,6 +93,14 @@ typedef struct RfDeviceCaps
 								 * more; 0 if the device has no strided entries */
 } RfDeviceCaps;
 
+/* What a device tells about itself. */
+typedef enum RfDeviceEvent
+{
+	RF_DEVICE_QUIET = 0,		/* nothing more now */
+	RF_DEVICE_CHANGED,			/* worth a line in the log; device_caps may have changed */
+	RF_DEVICE_DEAD				/* it works no more, unless it is closed and opened again */
+} RfDeviceEvent;
+
 typedef enum RfWrOpcode
 {
 	RF_WR_WRITE = 1,			/* RDMA WRITE, silent at the target */
@@ -236,6 +244,14 @@ typedef struct RfProvider
 	RfDevice   *(*device_open) (const RfProviderConfig *config, RfError *error);
 	void		(*device_close) (RfDevice *device);
 	void		(*device_caps) (RfDevice *device, RfDeviceCaps *caps);
+
+	/*
+	 * A descriptor that is readable when the device has something to tell, and what it has to
+	 * tell: one sentence of at most `size` bytes a call, until it is quiet. NULL: a device that
+	 * tells nothing. The effect on a queue pair arrives as completions anyway.
+	 */
+	int			(*device_fd) (RfDevice *device);
+	RfDeviceEvent (*device_event) (RfDevice *device, char *text, size_t size);
 
 	RfDomain   *(*domain_create) (RfDevice *device, RfError *error);
 

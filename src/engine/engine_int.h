@@ -49,6 +49,7 @@ typedef enum RfSourceKind
 {
 	RF_SOURCE_WAKE,				/* backends: requests */
 	RF_SOURCE_LANES,			/* lanes: events */
+	RF_SOURCE_DEVICE,			/* the RDMA device: its own events */
 	RF_SOURCE_LISTEN,
 	RF_SOURCE_CONTROL,			/* a control connection, RfConnection */
 	RF_SOURCE_DATA				/* a data socket that we connect: waiting for ATTACHED,
@@ -186,6 +187,7 @@ typedef struct RfEngine
 	int			epoll_fd;
 	RfSource	wake;
 	RfSource	lane_events;
+	RfSource	device_events;
 	RfSource	listen_tcp;
 	RfSource	listen_local;
 	const RfProvider *provider; /* NULL: no device as configured, shared->device_error says why */

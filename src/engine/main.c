@@ -177,6 +177,44 @@ choose_device(void)
 	rf_shared->device = rf_engine->caps;
 }
 
+/*
+ * The device told something about itself. A dead one is given up with all connections: the engine
+ * starts again, and takes what there is then.
+ */
+static void
+device_events(void)
+{
+	const RfProvider *provider = rf_engine->provider;
+	RfDeviceEvent event;
+	char		text[256];
+
+	while ((event = provider->device_event(rf_engine->device, text, sizeof(text))) !=
+		   RF_DEVICE_QUIET)
+	{
+		ereport(event == RF_DEVICE_DEAD ? WARNING : LOG,
+				(errmsg("rdma_fdw engine: %s", text)));
+		if (event == RF_DEVICE_DEAD)
+			ShutdownRequestPending = true;
+		provider->device_caps(rf_engine->device, &rf_engine->caps);
+		rf_shared->device = rf_engine->caps;
+	}
+}
+
+/* A device that tells nothing has no descriptor. */
+static void
+watch_device(void)
+{
+	const RfProvider *provider = rf_engine->provider;
+
+	rf_engine->device_events.kind = RF_SOURCE_DEVICE;
+	rf_engine->device_events.fd = provider != NULL && provider->device_fd != NULL ?
+		provider->device_fd(rf_engine->device) : -1;
+	if (rf_engine->device_events.fd >= 0 && !rf_watch(&rf_engine->device_events, EPOLLIN))
+		ereport(LOG,
+				(errcode_for_file_access(),
+				 errmsg("rdma_fdw engine: could not watch the RDMA device: %m")));
+}
+
 /* Measure the costs of moving regions over each transport that peers may have. */
 static void
 calibrate_regions(void)
@@ -396,6 +434,7 @@ start_engine(void)
 	 */
 	(void) prctl(PR_SET_DUMPABLE, 1);
 	choose_device();
+	watch_device();
 	rf_engine->pool = rf_pool_create(rf_shared, rf_engine->provider);
 	rf_engine->values = rf_values_create(rf_shared, rf_engine->provider, rf_shared->value_size);
 	if (rf_engine->pool == NULL || rf_engine->values == NULL || !rf_flows_start())
@@ -506,6 +545,9 @@ one_round(void)
 			continue;
 		switch (source->kind)
 		{
+			case RF_SOURCE_DEVICE:
+				device_events();
+				break;
 			case RF_SOURCE_WAKE:
 				drain(source->fd);
 				rf_peers_requested();

@@ -113,6 +113,19 @@ device_caps(RfDevice *device, RfDeviceCaps *caps)
 	device->providers[0]->device_caps(device->devices[0], caps);
 }
 
+static int
+device_fd(RfDevice *device)
+{
+	return device->providers[0]->device_fd != NULL ?
+		device->providers[0]->device_fd(device->devices[0]) : -1;
+}
+
+static RfDeviceEvent
+device_event(RfDevice *device, char *text, size_t size)
+{
+	return device->providers[0]->device_event(device->devices[0], text, size);
+}
+
 /* ---------- domains and regions ---------- */
 
 static RfDomain *
@@ -348,6 +361,8 @@ const RfProvider rf_provider_fallback = {
 	.device_open = device_open,
 	.device_close = device_close,
 	.device_caps = device_caps,
+	.device_fd = device_fd,
+	.device_event = device_event,
 	.domain_create = domain_create,
 	.domain_fallback = domain_fallback,
 	.domain_destroy = domain_destroy,

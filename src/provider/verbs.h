@@ -40,16 +40,14 @@
 #define RF_BLOB_VERBS	0x52465601	/* "RFV", version 1 */
 #define RF_BLOB_IWARP	0x52464901	/* "RFI", version 1 */
 
-/*
- * Written by device_open; read-only afterwards, except `async` events, which device_caps (main
- * thread) drains.
- */
+/* Written by device_open and device_event: by the main thread, which alone reads what changes. */
 struct RfDevice
 {
 	struct ibv_context *context;
 	struct ibv_device_attr attr;
 	struct ibv_port_attr port_attr;
 	uint8_t		port;
+	int			wanted_gid;		/* rdma_fdw.gid_index: -1 = choose by score */
 	int			gid_index;
 	union ibv_gid gid;
 	char		gid_text[48];
@@ -260,6 +258,8 @@ extern bool rf_mlx5_configure(RfQp *qp, uint64_t first);
 extern RfDevice *rf_verbs_device_open(const RfProviderConfig *config, RfError *error);
 extern void rf_verbs_device_close(RfDevice *device);
 extern void rf_verbs_device_caps(RfDevice *device, RfDeviceCaps *caps);
+extern int	rf_verbs_device_fd(RfDevice *device);
+extern RfDeviceEvent rf_verbs_device_event(RfDevice *device, char *text, size_t size);
 extern RfDomain *rf_verbs_domain_create(RfDevice *device, RfError *error);
 extern void rf_verbs_domain_destroy(RfDomain *domain);
 extern bool rf_verbs_domain_quiet(RfDomain *domain);

@@ -432,6 +432,7 @@ rf_verbs_device_open(const RfProviderConfig *config, RfError *error)
 		return NULL;
 	}
 
+	device->wanted_gid = config->gid_index;
 	device->traffic_class = config->traffic_class;
 	device->service_level = config->service_level;
 	device->timeout = config->timeout;
@@ -480,17 +481,89 @@ rf_verbs_device_close(RfDevice *device)
 	free(device);
 }
 
-/* The main thread calls this from time to time, so it also drains the device's own events: their
- * effect on a queue pair arrives as completions. A drained event must be acknowledged before its
- * object can be destroyed. */
+int
+rf_verbs_device_fd(RfDevice *device)
+{
+	return device->context->async_fd;
+}
+
+/*
+ * Looks at the port again: new connections use its GID of now. A port that is down keeps what it
+ * had.
+ */
+static void
+look_again(RfDevice *device)
+{
+	RfProviderConfig config = {.gid_index = device->wanted_gid};
+	struct ibv_gid_entry *gids = calloc(MAX_GIDS, sizeof(struct ibv_gid_entry));
+
+	if (gids != NULL && !device->iwarp)
+		(void) look_at_port(device, gids, device->port, &config, NULL);
+	free(gids);
+}
+
+/* What an event of the port, or of the device, means; NULL: nothing for people. */
+static const char *
+event_text(enum ibv_event_type type)
+{
+	switch (type)
+	{
+		case IBV_EVENT_DEVICE_FATAL:
+			return "failed";
+		case IBV_EVENT_PORT_ERR:
+			return "is down";
+		case IBV_EVENT_PORT_ACTIVE:
+			return "is active";
+		case IBV_EVENT_GID_CHANGE:
+			return "has other GIDs";
+		case IBV_EVENT_LID_CHANGE:
+			return "has another LID";
+		case IBV_EVENT_PKEY_CHANGE:
+			return "has other partition keys";
+		default:
+			return NULL;
+	}
+}
+
+/* An event must be acknowledged before its object can be destroyed. */
+RfDeviceEvent
+rf_verbs_device_event(RfDevice *device, char *text, size_t size)
+{
+	struct ibv_async_event event;
+
+	while (ibv_get_async_event(device->context, &event) == 0)
+	{
+		enum ibv_event_type type = event.event_type;
+		int			port = event.element.port_num;
+		const char *name = ibv_get_device_name(device->context->device);
+		const char *what = event_text(type);
+		char		before[sizeof(device->gid_text)];
+
+		ibv_ack_async_event(&event);
+		if (type == IBV_EVENT_DEVICE_FATAL)
+		{
+			snprintf(text, size, "RDMA device \"%s\" %s", name, what);
+			return RF_DEVICE_DEAD;
+		}
+		if (what == NULL || port != device->port)
+			continue;
+		memcpy(before, device->gid_text, sizeof(before));
+		look_again(device);
+		if (strcmp(before, device->gid_text) != 0)
+			snprintf(text, size, "port %d of RDMA device \"%s\" %s: GID %s in place of %s", port,
+					 name, what, device->gid_text, before);
+		else
+			snprintf(text, size, "port %d of RDMA device \"%s\" %s", port, name, what);
+		return RF_DEVICE_CHANGED;
+	}
+	return RF_DEVICE_QUIET;
+}
+
+/* What the device has, and the state of its port now. */
 void
 rf_verbs_device_caps(RfDevice *device, RfDeviceCaps *caps)
 {
-	struct ibv_async_event event;
 	struct ibv_port_attr attr;
-
-	while (ibv_get_async_event(device->context, &event) == 0)
-		ibv_ack_async_event(&event);
 
 	memset(caps, 0, sizeof(*caps));
 	snprintf(caps->provider, sizeof(caps->provider), "verbs");

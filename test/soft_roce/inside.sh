@@ -29,6 +29,36 @@ if [[ " $TESTS " == *" unit "* ]]; then
 	run test_provider_life verbs rounds=1000
 fi
 
+# What the device tells about itself, to the log and rdma.check of a node that the SQL inputs have left running.
+device_events()
+{
+	local began=$SECONDS state change what failed=
+	. "$test/run_common.sh"
+	rf_init "$RF_WORK/sql_verbs"
+	export RF_DB=contrib_regression
+	rf_psql n1 -q <<-SQL
+		CREATE SERVER itself FOREIGN DATA WRAPPER rdma_fdw OPTIONS (host '127.0.0.1', port '$(rf_port n1)', dbname 'contrib_regression');
+		CREATE USER MAPPING FOR postgres SERVER itself;
+	SQL
+	for change in down up; do
+		[ $change = down ] && what=down || what=active
+		ip link set "$VM_CARD" $change
+		for try in $(seq 60); do
+			grep -q "rdma_fdw engine: port 1 of RDMA device .* is $what" "$(rf_log n1)" && break
+			sleep 1
+		done
+		state=$(rf_sql n1 "SELECT value FROM rdma.check('itself') WHERE item = 'link'")
+		[ "$state" = $what ] || failed="$failed; $change: rdma.check says '$state'"
+		grep -q "rdma_fdw engine: port 1 of RDMA device .* is $what" "$(rf_log n1)" || failed="$failed; $change: the log says nothing"
+	done
+	if [ -z "$failed" ]; then
+		rf_result ok roce/device_events "over $VM_DEVICE: $((SECONDS - began)) s"
+	else
+		rf_result FAIL roce/device_events "over $VM_DEVICE$failed"
+		tail -n 20 "$(rf_log n1)"
+	fi
+}
+
 # The SQL suite, on clusters that check.sh made: where this machine writes to their files it makes a copy in its memory.
 read -ra inputs <<<"${TESTS/#unit/}"
 if [ ${#inputs[@]} -gt 0 ]; then
@@ -43,6 +73,7 @@ if [ ${#inputs[@]} -gt 0 ]; then
 	tail -n +1 -f "$log" | sed -u 's/^/  /' &
 	"$test/run_sql.sh"
 	kill %1
+	device_events
 	cp "$RF_WORK"/sql_verbs/*.log "$RF_WORK"/sql_verbs/out/regression.diffs "$work/out/" 2>/dev/null
 	echo "sql_verbs took $((SECONDS - began)) s"
 fi

@@ -133,9 +133,9 @@ check: install-deps
 	@RF_TIMES=$${RF_TIMES:-5} $(run_check) $(groups)
 endif
 
-# SQLsmith: a PostgreSQL with assertions takes longer to build than all of this. Over TCP and verbs a third of the SQL inputs each day:
+# SQLsmith: a PostgreSQL with assertions takes longer to build than all of this. Over TCP and verbs a quarter of the SQL inputs each day:
 # over emulated verbs all of them take as long as all other groups together.
-check-rest: export SHARE := $(or $(SHARE),3)
+check-rest: export SHARE := $(or $(SHARE),4)
 check-rest: install-deps
 	@status=0; PLAIN=$(or $(PLAIN),1) $(run_check) $(rest_groups) || status=1; RF_GROUPS=1 $(run_check) $(alone_groups) || status=1; exit $$status
 

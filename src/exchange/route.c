@@ -37,11 +37,21 @@ typedef enum RouteOp
 	ROUTE_CALL
 } RouteOp;
 
+/* The hash of an enumeration's value, so that rows of a few values look into the catalog once each. */
+typedef struct LabelHash
+{
+	Oid			value;
+	uint64		hash;
+} LabelHash;
+
+#define LABELS		64
+
 typedef struct RouteKey
 {
 	RouteOp		op;
 	FmgrInfo	function;
-	FunctionCallInfo call;		/* its second argument is the seed; NULL: an enumeration's label */
+	FunctionCallInfo call;		/* its second argument is the seed */
+	LabelHash  *labels;			/* instead, of an enumeration: [LABELS], by value */
 } RouteKey;
 
 struct RfRoute
@@ -121,6 +131,7 @@ rf_route_create(int key_count, const Oid *types, const Oid *collations)
 		if (is_enumeration(types[i]))
 		{
 			key->op = ROUTE_CALL;
+			key->labels = palloc0_array(LabelHash, LABELS);
 			continue;
 		}
 		if (!hashes_alike(types[i]))
@@ -217,13 +228,22 @@ hash_value(RouteKey *key, RouteOp op, Datum value)
 {
 	Datum		result;
 
-
 	if (op == ROUTE_INT4)
 		return hash_number((uint32) DatumGetInt32(value));
 	if (op == ROUTE_INT8)
 		return hash_number(fold_number(DatumGetInt64(value)));
-	if (key->call == NULL)
-		return hash_label(DatumGetObjectId(value));
+	if (key->labels != NULL)
+	{
+		Oid			label = DatumGetObjectId(value);
+		LabelHash  *known = &key->labels[label % LABELS];
+
+		if (known->value != label)
+			*known = (LabelHash)
+		{
+			label, hash_label(label)
+		};
+		return known->hash;
+	}
 	key->call->args[0].value = value;
 	key->call->isnull = false;
 	result = FunctionCallInvoke(key->call);

@@ -14,7 +14,7 @@ set -uo pipefail
 : "${RF_WORK:?run this through make check-package}" "${RF_SOURCE:?}" "${RF_RESULTS:?}"
 
 cache=${RF_PACKAGE_DIR:-/var/tmp/rdma_fdw_packages}
-build_packages=build-essential,debhelper,postgresql-server-dev-all,postgresql-contrib,libibverbs-dev,libpq-dev,libssl-dev,lintian
+build_packages=build-essential,debhelper,postgresql-server-dev-all,postgresql-contrib,libibverbs-dev,librdmacm-dev,libpq-dev,libssl-dev,lintian
 
 if ! rf_debian_tools mmdebstrap; then
 	rf_result FAIL package "run this as root: it needs mmdebstrap and a chroot"

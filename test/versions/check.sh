@@ -12,7 +12,7 @@ set -uo pipefail
 : "${RF_WORK:?run this through make check-versions}" "${RF_TREE:?}" "${RF_RESULTS:?}"
 
 cache=${RF_VERSIONS_DIR:-/var/tmp/rdma_fdw_versions}
-packages=gcc,libc6-dev,make,perl,postgresql-contrib,libpq-dev,libssl-dev,libibverbs-dev,libipc-run-perl
+packages=gcc,libc6-dev,make,perl,postgresql-contrib,libpq-dev,libssl-dev,libibverbs-dev,librdmacm-dev,libipc-run-perl
 
 give_up()
 {

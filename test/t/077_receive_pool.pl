@@ -74,7 +74,7 @@ sub gather
 	my ($settings, $nodes, $count, $batches, $pause) = @_;
 	my $list = join(',', map { "'" . connstr($_) . "'" } @$nodes);
 	return split /\|/, $consumer->safe_psql('postgres',
-		"SET rdma_fdw.receive_buffers = 4; $settings; SELECT used, how, sum, count FROM gather(ARRAY[$list], $count, $batches, $pause)");
+		"SET rdma_fdw.receive_buffers = 4; SET rdma_fdw.receive_buffer_size = 64; $settings; SELECT used, how, sum, count FROM gather(ARRAY[$list], $count, $batches, $pause)");
 }
 
 sub expected { return $consumer->safe_psql('postgres', "SELECT kinds_expected($_[0], $_[1])"); }
@@ -112,6 +112,8 @@ foreach my $count (2, 8, 32)
 	is($used{off}{$count}, $count * 4 * $buffer, "$count producers: buffers of their own need four each");
 }
 is($used{on}{$_}, 4096 + 16 * $buffer, "$_ producers: a pool needs sixteen and its words") foreach (2, 8, 32);
+is((gather('SET rdma_fdw.disable = receive_pool_costs; RESET rdma_fdw.receive_buffer_size', [$producers], 32, 20, 0))[0], 4096 + 64 * $buffer,
+	'of buffers that are smaller than configured it has as many as fit in its memory');
 is($used{auto}{2}, $used{off}{2}, 'auto: two producers have their own');
 is($used{auto}{$_}, $used{on}{$_}, "auto: $_ share") foreach (8, 32);
 nothing_left('after flows of all sizes');
@@ -154,7 +156,7 @@ sub start_endless
 	my $list = join(',', map { "'" . connstr($_) . "'" } $producers, $other);
 	my ($out, $err) = ('', '');
 	my $job = start([ 'psql', '-X', '-A', '-t', '-q', '-d', $consumer->connstr('postgres') . ' application_name=reader', '-c', 'SET rdma_fdw.disable = receive_pool_costs',
-		'-c', 'SET rdma_fdw.receive_buffers = 1', '-c', "SELECT how FROM gather(ARRAY[$list], 12, 100000000, 0)" ],
+		'-c', 'SET rdma_fdw.receive_buffers = 1; SET rdma_fdw.receive_buffer_size = 64', '-c', "SELECT how FROM gather(ARRAY[$list], 12, 100000000, 0)" ],
 		'<', '/dev/null', '>', \$out, '2>', \$err);
 	ok(rdma_wait($consumer, 'SELECT coalesce(sum(bytes) > 20000000, false) FROM rdma.stat_flows WHERE pool_buffers = 4', 60), 'batches move through a small pool');
 	return ($job, \$err);

@@ -73,7 +73,7 @@ sub settings
 	my $no_hash = rand() < 0.4;
 
 	# Without both of them only nested loops are left, which take too long here.
-	return join('; ', "SET work_mem = '" . pick('64kB', '4MB') . "'", "SET rdma_fdw.disable = '" . pick('', 'receive_pool_costs', 'receive_pool_costs, receive_claims', 'receive_pool') . "'",
+	return join('; ', "SET work_mem = '" . pick('64kB', '4MB') . "'", 'SET rdma_fdw.receive_buffer_size = ' . pick(4, 16, 256), "SET rdma_fdw.disable = '" . pick('', 'receive_pool_costs', 'receive_pool_costs, receive_claims', 'receive_pool') . "'",
 		$no_hash ? 'SET enable_hashjoin = off' : 'SET enable_mergejoin = ' . pick(qw(on off)),
 		(map { "SET $_ = " . pick(qw(on on off)) } qw(enable_nestloop enable_material enable_hashagg enable_sort)),
 		"SET max_parallel_workers_per_gather = $parallel; SET parallel_setup_cost = 0; SET parallel_tuple_cost = 0; SET min_parallel_table_scan_size = 0");

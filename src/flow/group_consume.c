@@ -64,21 +64,24 @@ listen_pairs(RfGroup *group, RfGroupDesc *desc, uint32_t from, int own)
 	}
 }
 
-/* A shared set of receive buffers has the memory of so many producers with buffers of full size. */
+/* A shared set of receive buffers is as large as those of this many producers. */
 #define POOL_STREAMS	4
 
 /*
  * One set of receive buffers for all producers that are there from the beginning; one that joins
- * later brings its own. The smaller the buffers, the more of them there are, as far as a segment
- * allows; it is not used where it saves nothing.
+ * later brings its own. It has the buffers of a few of them, and one for each of many, since these
+ * have smaller ones: together never more memory than a few have with buffers of full size, and no
+ * more than a segment. It is not used where it saves nothing.
  */
 static void
 open_pool(RfGroup *group, const RfGroupDesc *desc, int own)
 {
-	uint64		memory = (uint64) rf_receive_buffers * POOL_STREAMS * rf_receive_buffer_size * 1024;
-	uint64		segment = rf_shared->segment_size - RF_RECEIVE_WORDS;
-	uint32		count = (uint32) Min(Min(memory, segment) / group->slot_size, RF_RECEIVE_MAX);
+	uint64		most = (uint64) rf_receive_buffers * POOL_STREAMS;
+	uint64		memory = Min(most * rf_receive_buffer_size * 1024,
+							 rf_shared->segment_size - RF_RECEIVE_WORDS);
 	uint32		producers = desc->producers - (own >= 0 ? 1 : 0);
+	uint32		count = (uint32) Min(Min(Max(most, producers), RF_RECEIVE_MAX),
+									 memory / group->slot_size);
 	RfPeerSet	peers = {0};
 
 	if (rf_is_disabled(RF_RECEIVE_POOL) || count < RF_RECEIVE_MIN || producers == 0 ||

@@ -112,8 +112,8 @@ foreach my $count (2, 8, 32)
 	is($used{off}{$count}, $count * 4 * $buffer, "$count producers: buffers of their own need four each");
 }
 is($used{on}{$_}, 4096 + 16 * $buffer, "$_ producers: a pool needs sixteen and its words") foreach (2, 8, 32);
-is((gather('SET rdma_fdw.disable = receive_pool_costs; RESET rdma_fdw.receive_buffer_size', [$producers], 32, 20, 0))[0], 4096 + 64 * $buffer,
-	'of buffers that are smaller than configured it has as many as fit in its memory');
+is((gather('SET rdma_fdw.disable = receive_pool_costs; RESET rdma_fdw.receive_buffer_size', [$producers], 32, 20, 0))[0], 4096 + 32 * $buffer,
+	'where buffers are smaller than configured it has one for each producer');
 is($used{auto}{2}, $used{off}{2}, 'auto: two producers have their own');
 is($used{auto}{$_}, $used{on}{$_}, "auto: $_ share") foreach (8, 32);
 nothing_left('after flows of all sizes');

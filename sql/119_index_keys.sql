@@ -11,7 +11,7 @@ CREATE FUNCTION there(command text) RETURNS SETOF text LANGUAGE sql AS $$ SELECT
 CREATE FUNCTION indexes(tab text) RETURNS SETOF text LANGUAGE sql AS $$ SELECT there(format(
   'SELECT string_agg(pg_get_indexdef(indexrelid), E''\n'' ORDER BY indexrelid::regclass::text) FROM pg_index WHERE indrelid = %L::regclass', tab)) $$;
 CREATE FUNCTION keys(tab text) RETURNS SETOF text LANGUAGE sql AS $$ SELECT there(format(
-  'SELECT string_agg(conname || '' '' || pg_get_constraintdef(oid), E''\n'' ORDER BY conname) FROM pg_constraint WHERE conrelid = %L::regclass AND conname <> ''rdma_placement''', tab)) $$;
+  'SELECT string_agg(conname || '' '' || pg_get_constraintdef(oid), E''\n'' ORDER BY conname) FROM pg_constraint WHERE conrelid = %L::regclass AND conname <> ''rdma_placement'' AND contype <> ''n''', tab)) $$;
 CREATE TABLE t (id int, a int, "B b" text, during int4range);
 INSERT INTO t SELECT i, i, i, int4range(i, i + 1) FROM generate_series(1, 100) i;
 SELECT rdma.distribute_table('t', 'ixk', 'id');

@@ -49,7 +49,7 @@ SELECT there();
 CREATE TABLE notes (account int REFERENCES accounts DEFERRABLE INITIALLY DEFERRED NOT NULL, country text, note text PRIMARY KEY, CONSTRAINT "of country" FOREIGN KEY (country) REFERENCES countries (code) MATCH FULL ON UPDATE CASCADE);
 SELECT noted();
 \d notes
-SELECT label FROM pg_seclabels WHERE objname = 'notes';
+SELECT key - 'enforced' - 'period' AS key FROM pg_seclabels, jsonb_array_elements(substr(label, length('foreign_keys ') + 1)::jsonb) key WHERE objname = 'notes';
 ALTER TABLE notes DROP CONSTRAINT notes_pkey;
 ALTER TABLE notes ADD CONSTRAINT "of country" FOREIGN KEY (country) REFERENCES countries;
 ALTER TABLE notes DROP CONSTRAINT "of country";

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # check.sh GROUP: the tests over soft-RoCE and soft-iWARP, in virtual machines (vm.sh). run_check.sh calls it for these groups:
 #
-#   roce        plain C programs that want a device, over both, and SQL inputs that together take every way to a device (chosen, below)
+#   roce        plain C programs that want a device, and SQL inputs that together take every way to a device (chosen, below)
 #   roce_sql    all SQL inputs with rdma_fdw.provider = verbs, over soft-RoCE (SHARE as in run_sql.sh)
 #   roce_pair   two machines with a wire between them (pair.sh)
 #
@@ -10,7 +10,7 @@
 # what ends it is silence, not the time of the whole.
 #
 #   TESTS="01_a 02_b"   only these inputs of the SQL suite; TESTS=unit only the plain C programs
-#   VM_DEVICE           rxe (soft-RoCE) or siw (soft-iWARP): only over this one
+#   VM_DEVICE           rxe (soft-RoCE, the default) or siw (soft-iWARP): over this one
 #   RF_VM_STALL         seconds without a line from a machine after which it is ended    (default 1200)
 set -uo pipefail
 . "$(dirname "$0")/../run_common.sh"
@@ -21,15 +21,14 @@ work=$RF_WORK/$group
 mkdir -p "$work/out"
 
 # Every way of rows, once; rows that are stored by COPY and routed; values that go by requests of their own. All other inputs take
-# minutes under emulation. SQL is not faster over soft-iWARP, so they are divided between the two.
+# minutes under emulation.
 chosen="21_every_way 64_copy_routing 73_large_rows"
-chosen_siw="21_every_way"
 rm -f "$work/out"/*
 
 few=
 case $group in
-	roce) tests=${TESTS:-unit $chosen} few=RF_TIMES=4 devices=${VM_DEVICE:-rxe siw} ;;
-	roce_sql) tests=${TESTS:-all} few=RF_TIMES=${RF_TIMES:-4} devices=${VM_DEVICE:-rxe} ;;
+	roce) tests=${TESTS:-unit $chosen} few=RF_TIMES=4 device=${VM_DEVICE:-rxe} ;;
+	roce_sql) tests=${TESTS:-all} few=RF_TIMES=${RF_TIMES:-4} device=${VM_DEVICE:-rxe} ;;
 	roce_pair) tests= ;;
 esac
 
@@ -87,13 +86,4 @@ machine()
 	! grep -q '^FAIL ' "$work/out/results" 2>/dev/null && [ "$status" = 0 ]
 }
 
-failed=0
-for device in $devices; do
-	these=$tests
-	if [ -z "${TESTS:-}" ] && [ "$devices" = "rxe siw" ]; then
-		these="unit ${chosen/$chosen_siw/}"
-		[ "$device" = rxe ] || these="unit $chosen_siw"
-	fi
-	machine "$device" "$these" || failed=1
-done
-exit $failed
+machine "$device" "$tests"

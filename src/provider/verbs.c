@@ -637,7 +637,8 @@ start_qp(RfQp *qp, RfError *error)
 			.max_send_wr = qp->max_send,
 			.max_recv_wr = qp->max_recv,
 			.max_send_sge = (uint32_t) device->max_sge,
-			.max_recv_sge = 1
+			.max_recv_sge = 1,
+			.max_inline_data = device->iwarp ? RF_IWARP_INLINE : 0
 		}
 	};
 	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT,

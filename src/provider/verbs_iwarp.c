@@ -18,6 +18,9 @@
  * Completions. A device may send from the memory of an unsignaled request after the completion of
  * a later one (siw does), so all are signaled, and completions nobody asked for are dropped.
  *
+ * Inline. What is short goes along with its request: siw copies it later, at times by a thread that
+ * cannot read the process's memory, and then the connection ends (Linux 6.1).
+ *
  * Failing. A device need not complete requests that are posted to a queue pair in the error state,
  * but has let go of all when the change of state returns. So the marker (verbs.c) is imitated, and
  * a request without a completion by then gets one from the ring.
@@ -236,7 +239,7 @@ rf_iwarp_announce(RfQp *qp, const RfWr *wr, uint32_t length, struct ibv_send_wr 
 	send->sg_list = entry;
 	send->num_sge = 1;
 	send->opcode = IBV_WR_SEND;
-	send->send_flags = IBV_SEND_SIGNALED;
+	send->send_flags = IBV_SEND_SIGNALED | IBV_SEND_INLINE;
 	link->credits--;
 }
 
@@ -250,7 +253,7 @@ grant(RfQp *qp, bool some)
 		.sg_list = &entry,
 		.num_sge = 1,
 		.opcode = IBV_WR_SEND,
-		.send_flags = IBV_SEND_SIGNALED
+		.send_flags = IBV_SEND_SIGNALED | IBV_SEND_INLINE
 	};
 	struct ibv_send_wr *bad;
 

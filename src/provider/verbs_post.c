@@ -112,15 +112,17 @@ rf_verbs_post_now(RfQp *qp, RfWr *chain)
 			if (qp->link != NULL && !chain->signaled)
 			{
 				wr->wr_id = MAKE_ID(qp->slot, ID_SILENT, qp->head);
-				wr->send_flags = IBV_SEND_SIGNALED;
+				wr->send_flags |= IBV_SEND_SIGNALED;
 			}
+			if (qp->link != NULL && chain->num_sge == 1 && length <= RF_IWARP_INLINE)
+				wr->send_flags |= IBV_SEND_INLINE;
 			if (qp->link != NULL && chain->opcode == RF_WR_WRITE_IMM)
 			{
 				if (length > 0)
 				{
 					wr->wr_id = MAKE_ID(qp->slot, ID_SILENT, qp->head);
 					wr->opcode = IBV_WR_RDMA_WRITE;
-					wr->send_flags = IBV_SEND_SIGNALED;
+					wr->send_flags |= IBV_SEND_SIGNALED;
 					wr->next = &cq->scratch[++n];
 				}
 				rf_iwarp_announce(qp, chain, (uint32_t) length, &cq->scratch[n], &cq->notes[n]);

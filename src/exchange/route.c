@@ -37,7 +37,7 @@ typedef enum RouteOp
 	ROUTE_CALL
 } RouteOp;
 
-/* The hash of an enumeration's value, so that rows of a few values look into the catalog once each. */
+/* The hash of an enumeration's value: the catalog is asked once for each. */
 typedef struct LabelHash
 {
 	Oid			value;
@@ -223,6 +223,7 @@ hash_label(Oid value)
 	return hash;
 }
 
+/* As compute_partition_hash_value() of PostgreSQL does it for one column. */
 static inline uint64
 hash_value(RouteKey *key, RouteOp op, Datum value)
 {

@@ -182,7 +182,7 @@ extern void rf_verbs_post_now(RfQp *qp, RfWr *chain);
  * All but posting under RfCq.lock. (verbs_iwarp.c)
  */
 #define RF_IWARP_GRANTS		66	/* SENDs that grant receives: under way at once, and one */
-#define RF_IWARP_INLINE		64	/* bytes that a request takes along, at most */
+#define RF_IWARP_INLINE		32	/* bytes that a request takes along, at most */
 #define RF_IWARP_HINT	"Load rdma_ucm, and check that the server's user may open " \
 						"/dev/infiniband/rdma_cm."
 

@@ -157,13 +157,28 @@ rf_verbs_count(_Atomic uint64_t *counter, uint64_t add)
 						  memory_order_relaxed);
 }
 
-/* Under RfCq.lock: the queue pair has requests that the device never gets. (verbs.c) */
-extern void rf_verbs_list_ailing(RfQp *qp);
+/* Functions of RfProvider. (verbs_cq.c, as are all down to rf_verbs_imitate) */
+extern RfCq *rf_verbs_cq_create(RfDevice *device, int depth, RfError *error);
+extern void rf_verbs_cq_destroy(RfCq *cq);
+extern int	rf_verbs_cq_fd(RfCq *cq);
+extern void rf_verbs_cq_arm(RfCq *cq);
+extern void rf_verbs_cq_stats(RfCq *cq, RfProviderStats *stats);
+extern int	rf_verbs_cq_poll(RfCq *cq, RfWc *wc, int max);
 
-/*
- * Under RfCq.lock: to the error state; `first` is the status of the first of those requests.
- * (verbs.c)
- */
+/* Gives the queue pair a queue of the device with qp->needed free entries; false with *error. */
+extern bool rf_verbs_reserve_entries(RfCq *cq, RfQp *qp, RfError *error);
+
+/* Posts the next receives, at most RECV_BATCH; the queue pair fails if the device refuses them. */
+extern void rf_verbs_post_recvs(RfQp *qp, uint32_t number);
+
+/* Under RfCq.lock: takes all completions from the device, to be polled later. */
+extern void rf_verbs_stash(RfCq *cq);
+
+/* Under RfCq.lock: the queue pair has requests that the device never gets; it is destroyed. */
+extern void rf_verbs_list_ailing(RfQp *qp);
+extern void rf_verbs_unlist_ailing(RfQp *qp);
+
+/* Under RfCq.lock: to the error state; `first` is the status of the first of those requests. */
 extern void rf_verbs_fail(RfQp *qp, RfWcStatus first);
 
 /* Under RfCq.lock: a completion as if the device had it; polled after all that it has now. */

@@ -88,7 +88,7 @@ struct RfIwarpLink
 {
 	uint8_t		nonce[NONCE_SIZE];
 	uint8_t		peer_nonce[NONCE_SIZE];
-	struct rdma_cm_id *id;		/* the connection; none yet before a request to accept */
+	struct rdma_cm_id *id;		/* the connection; NULL until this end connects or accepts */
 	bool		unready;		/* counted in RfIwarpPort.unready */
 	bool		asked;			/* the peer's blob is there */
 	bool		connects;		/* this end connects */
@@ -101,8 +101,8 @@ struct RfIwarpLink
 	uint32_t	send_mask;		/* places of notes to send, less one */
 	Held	   *held;
 	Held	  **held_end;
-	Note	   *notes;			/* send_mask + 1 to send, two grants (none, batch), max_recv
-								 * receives */
+	Note	   *notes;			/* first send_mask + 1 notes to send, then the grant of no receives
+								 * and that of a batch, then max_recv notes to receive into */
 	struct ibv_mr *mr;
 	struct ibv_sge sges[RECV_BATCH];
 };

@@ -33,7 +33,7 @@ my @together = (
 	[qw(serve/store serve/store_insert serve/store_update)],
 	# a provider, and its transports
 	[qw(provider/soft provider/soft_shm provider/soft_stream)],
-	[qw(provider/verbs provider/verbs_post provider/verbs_iwarp)],
+	[qw(provider/verbs provider/verbs_cq provider/verbs_post provider/verbs_iwarp)],
 );
 
 # What nothing in src calls and src/exports.map does not name, but tests and benches cannot do without.

@@ -185,6 +185,7 @@ static void
 device_events(void)
 {
 	const RfProvider *provider = rf_engine->provider;
+	RfDeviceCaps *caps = &rf_engine->caps;
 	RfDeviceEvent event;
 	char		text[256];
 
@@ -195,8 +196,10 @@ device_events(void)
 				(errmsg("rdma_fdw engine: %s", text)));
 		if (event == RF_DEVICE_DEAD)
 			ShutdownRequestPending = true;
-		provider->device_caps(rf_engine->device, &rf_engine->caps);
-		rf_shared->device = rf_engine->caps;
+		provider->device_caps(rf_engine->device, caps);
+		memcpy(rf_shared->device.gid, caps->gid, sizeof(caps->gid));
+		memcpy(rf_shared->device.port_state, caps->port_state, sizeof(caps->port_state));
+		rf_shared->device.gid_index = caps->gid_index;
 	}
 }
 

@@ -626,10 +626,16 @@ typedef struct RfShared
 	_Atomic uint32_t engine_port;
 	int64_t		engine_start_us;
 	char		engine_local_name[64];
-	RfDeviceCaps device;		/* written by the engine before engine_pid */
+
+	/*
+	 * Written by the engine before engine_pid; gid, gid_index and port_state also at events of the
+	 * device. Only views and rdma.check read these three; they may see half of a change.
+	 */
+	RfDeviceCaps device;
 	RfError		device_error;	/* why verbs was not chosen, for rdma.check */
-	RfError		start_error;	/* why engine_pid is 0 though an engine runs; kind NONE: unknown.
-								 * The engine writes The engine writes */
+
+	/* Why engine_pid is 0 though an engine runs; kind NONE: unknown. Written by the engine. */
+	RfError		start_error;
 	RfCalibration calibration;
 	RfAdmissionStats admission;
 

@@ -137,3 +137,9 @@ DROP SCHEMA ixk, ixk_other CASCADE;
 \c contrib_regression postgres 127.0.0.1 :n2
 SET client_min_messages = warning;
 DROP SCHEMA ixk, ixk_other CASCADE;
+
+-- a database without the extension has no nodes to ask for a name that is not here
+\c postgres postgres 127.0.0.1 :n1
+DROP TABLE ixk_none;
+DROP INDEX ixk_none;
+REINDEX INDEX ixk_none;

@@ -22,23 +22,25 @@
 #include "rdma_fdw/compat.h"
 #include "rdma_fdw/guc.h"
 
-void
-rf_role_begin(RfRole *before, Oid role)
+static void
+begin(RfRole *before, Oid role, int restriction)
 {
 	GetUserIdAndSecContext(&before->user, &before->context);
-	SetUserIdAndSecContext(role, before->context | SECURITY_LOCAL_USERID_CHANGE |
-						   SECURITY_RESTRICTED_OPERATION);
+	SetUserIdAndSecContext(role, before->context | SECURITY_LOCAL_USERID_CHANGE | restriction);
 	before->nest = NewGUCNestLevel();
 	rf_restrict_search_path();
 }
 
 void
+rf_role_begin(RfRole *before, Oid role)
+{
+	begin(before, role, SECURITY_RESTRICTED_OPERATION);
+}
+
+void
 rf_role_begin_making(RfRole *before, Oid role)
 {
-	GetUserIdAndSecContext(&before->user, &before->context);
-	SetUserIdAndSecContext(role, before->context | SECURITY_LOCAL_USERID_CHANGE);
-	before->nest = NewGUCNestLevel();
-	rf_restrict_search_path();
+	begin(before, role, 0);
 }
 
 void

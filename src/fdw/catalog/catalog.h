@@ -134,9 +134,13 @@ extern bool rf_names_propagated(RangeVar *name);
  */
 extern Datum rf_ask_as(Oid role, const char *sql, int count, Oid *types, Datum *values);
 
+/* Appends an element to an array of JSON (value NULL), or a member to an object. */
+extern void rf_add_json(StringInfo json, const char *name, const char *value);
+
 /*
- * The commands to run, one after the other, instead of one that core would not do for a distributed
- * table (ddl_steps.c); NIL: the command itself. The commands are in the current memory context.
+ * Core refuses some commands for distributed tables. Returns the commands that are run in place of
+ * such a command, in this order and in the current memory context (ddl_steps.c); NIL if core can
+ * run the command itself.
  */
 extern List *rf_ddl_steps(const PlannedStmt *planned);
 

@@ -203,8 +203,8 @@ remember(RfDdlCommand *command, Oid relid)
 /* ---------- before a command ---------- */
 
 /* What is appended to an object or an array of JSON. */
-static void
-add_json(StringInfo json, const char *name, const char *value)
+void
+rf_add_json(StringInfo json, const char *name, const char *value)
 {
 	if (json->len > 0)
 		appendStringInfoString(json, ", ");
@@ -244,9 +244,9 @@ take_using(RfDdlCommand *command, Oid relid, AlterTableCmd *part)
 				 errhint("Add a column of the new type, fill it with UPDATE, drop this one, and "
 						 "rename the new one.")));
 	rf_role_begin(&before, GetUserId());
-	add_json(&command->usings, part->name,
-			 deparse_expression(expr, deparse_context_for(RelationGetRelationName(rel), relid),
-								false, false));
+	rf_add_json(&command->usings, part->name,
+				deparse_expression(expr, deparse_context_for(RelationGetRelationName(rel), relid),
+								   false, false));
 	rf_role_end(&before);
 	column->raw_default = NULL;
 	relation_close(rel, NoLock);
@@ -278,7 +278,7 @@ note_cascade(RfDdlCommand *command, AlterTableStmt *statement)
 		AlterTableCmd *part = lfirst_node(AlterTableCmd, lc);
 
 		if (part->subtype == AT_DropColumn && part->behavior == DROP_CASCADE)
-			add_json(&command->cascade, part->name, NULL);
+			rf_add_json(&command->cascade, part->name, NULL);
 	}
 }
 
@@ -528,7 +528,7 @@ add_fills(StringInfo fills, Oid relid, AttrNumber columns)
 					 errdetail("It has another value for each row, and triggers here would see how "
 							   "rows get it."),
 					 errhint("Drop the triggers, and create them again afterwards.")));
-		add_json(fills, NameStr(column->attname), NULL);
+		rf_add_json(fills, NameStr(column->attname), NULL);
 	}
 	relation_close(relation, NoLock);
 }
@@ -629,7 +629,10 @@ rf_truncates_only(Oid relid)
 	return false;
 }
 
-/* The outermost command, or the innermost one that may drop or alter such tables, is current. */
+/*
+ * Makes the command current if it may drop or alter distributed tables; the command around it is
+ * current again when it ends.
+ */
 void
 rf_ddl_begin(RfDdlCommand *command, Node *statement, ProcessUtilityContext context)
 {

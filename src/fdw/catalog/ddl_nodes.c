@@ -23,6 +23,7 @@
 #include "catalog/pg_constraint.h"
 #include "catalog/pg_type.h"
 #include "commands/defrem.h"
+#include "commands/extension.h"
 #include "executor/spi.h"
 #include "foreign/foreign.h"
 #include "miscadmin.h"
@@ -260,10 +261,7 @@ ask_shadow(Oid relid, Node *statement, const char *source)
 	return answer;
 }
 
-/*
- * What the nodes' index or constraint is defined by, after the table's name: the one that the
- * statement creates.
- */
+/* The definition, after the table's name, of the index or constraint that the statement creates. */
 static ShadowAnswer
 defined_by(Oid relid, Node *statement, const char *source)
 {
@@ -371,50 +369,35 @@ add_key(Oid relid, AlterTableStmt *statement, AlterTableCmd *part, const char *s
 /* ---------- foreign keys ---------- */
 
 static void
-add_member(StringInfo json, const char *name, const char *value)
-{
-	appendStringInfoString(json, json->len > 0 ? ", " : "{");
-	escape_json(json, name);
-	appendStringInfoString(json, ": ");
-	if (value != NULL)
-		escape_json(json, value);
-	else
-		appendStringInfoString(json, "null");
-}
-
-static void
 add_letter(StringInfo json, const char *name, char letter)
 {
 	char		value[2] = {letter, '\0'};
 
-	add_member(json, name, value);
+	rf_add_json(json, name, value);
 }
 
 static void
 add_names(StringInfo json, const char *name, List *names)
 {
+	StringInfoData array;
 	ListCell   *lc;
 
-	appendStringInfoString(json, ", ");
-	escape_json(json, name);
-	appendStringInfoString(json, ": [");
+	initStringInfo(&array);
 	foreach(lc, names)
-	{
-		if (foreach_current_index(lc) > 0)
-			appendStringInfoString(json, ", ");
-		escape_json(json, strVal(lfirst(lc)));
-	}
-	appendStringInfoChar(json, ']');
+		rf_add_json(&array, strVal(lfirst(lc)), NULL);
+	rf_add_json(json, name, NULL);
+	appendStringInfo(json, ": [%s]", array.data);
 }
 
-/* As rdma_internal.foreign_keys() tells it, with names of here; "name" may be null. */
+/* As rdma_internal.foreign_keys() tells it, with names of here; without "name" nodes choose it. */
 static Datum
 key_in_words(const Constraint *key)
 {
 	StringInfoData json;
 
 	initStringInfo(&json);
-	add_member(&json, "name", key->conname);
+	if (key->conname != NULL)
+		rf_add_json(&json, "name", key->conname);
 	add_letter(&json, "match", key->fk_matchtype);
 	add_letter(&json, "on_update", key->fk_upd_action);
 	add_letter(&json, "on_delete", key->fk_del_action);
@@ -428,8 +411,7 @@ key_in_words(const Constraint *key)
 	appendStringInfo(&json, ", \"enforced\": %s, \"period\": %s",
 					 key->is_enforced ? "true" : "false", key->fk_with_period ? "true" : "false");
 #endif
-	appendStringInfoChar(&json, '}');
-	return DirectFunctionCall1(jsonb_in, CStringGetDatum(json.data));
+	return DirectFunctionCall1(jsonb_in, CStringGetDatum(psprintf("{%s}", json.data)));
 }
 
 static void
@@ -526,11 +508,12 @@ alter(AlterTableStmt *statement, const char *source)
 /* ---------- by the name of an index or a constraint ---------- */
 
 /*
- * The caller's distributed table that has an index or a partition (kind) of this name on the nodes;
- * InvalidOid: there is none. *index: its name there.
+ * Returns the caller's distributed table that has an index or a partition (kind) of this name on
+ * the nodes, and stores the name that the index or the partition has there; InvalidOid if no table
+ * has one. In a database without the extension no table is distributed.
  */
 static Oid
-table_with(const char *kind, RangeVar *name, char **index)
+table_with(const char *kind, RangeVar *name, char **name_there)
 {
 	Oid			types[3] = {TEXTOID, NAMEARRAYOID, NAMEOID};
 	Datum		values[3];
@@ -539,9 +522,12 @@ table_with(const char *kind, RangeVar *name, char **index)
 	Datum	   *pair;
 	int			count = 0;
 	ListCell   *lc;
-	List	   *path = name->schemaname == NULL ? fetch_search_path(false) :
-		list_make1_oid(LookupExplicitNamespace(name->schemaname, true));
+	List	   *path;
 
+	if (!OidIsValid(get_extension_oid("rdma_fdw", true)))
+		return InvalidOid;
+	path = name->schemaname == NULL ? fetch_search_path(false) :
+		list_make1_oid(LookupExplicitNamespace(name->schemaname, true));
 	schemas = palloc_array(Datum, list_length(path));
 	foreach(lc, path)
 	{
@@ -560,7 +546,7 @@ table_with(const char *kind, RangeVar *name, char **index)
 		return InvalidOid;
 	deconstruct_array(DatumGetArrayTypeP(found), TEXTOID, -1, false, TYPALIGN_INT, &pair, NULL,
 					  &count);
-	*index = TextDatumGetCString(pair[1]);
+	*name_there = TextDatumGetCString(pair[1]);
 	return DatumGetObjectId(DirectFunctionCall1(oidin,
 												CStringGetDatum(TextDatumGetCString(pair[0]))));
 }
@@ -836,7 +822,10 @@ vacuum_there(VacuumStmt *statement, bool top)
 	return true;
 }
 
-/* LOCK of distributed tables. The nodes ask whether the caller may; others meet it there. */
+/*
+ * LOCK of distributed tables. The nodes check the caller's privileges, and other coordinators find
+ * the locks there.
+ */
 static bool
 lock_there(LockStmt * statement, bool top)
 {

@@ -3,9 +3,8 @@
  *
  * A table that rdma.distribute_table made was an ordinary one before, and programs go on to call it
  * TABLE and to give it indexes and keys. Core refuses both for a foreign table, before a wrapper is
- * asked. So a command is replaced by steps, each a command again: those that core accepts, and
- * those that rf_ddl_on_nodes() (ddl_nodes.c) takes whole. A step for the nodes consists of parts
- * for the nodes only, by which it is known again.
+ * asked. So a command is replaced by steps, which are commands themselves. Core runs a step that it
+ * accepts; rf_ddl_on_nodes() (ddl_nodes.c) runs a step all of whose parts are for the nodes.
  */
 #include "postgres.h"
 
@@ -208,7 +207,8 @@ alter_steps(const PlannedStmt *planned, AlterTableStmt *statement)
 	if (!OidIsValid(relid) || (statement->objtype != OBJECT_TABLE &&
 							   statement->objtype != OBJECT_FOREIGN_TABLE))
 		return NIL;
-	statement = copyObject(statement);	/* it may be run again */
+	/* The statement may be run again; here and in ddl.c parts are taken out of it. */
+	statement = copyObject(statement);
 	foreach(lc, statement->cmds)
 	{
 		AlterTableCmd *part = lfirst_node(AlterTableCmd, lc);
@@ -227,6 +227,8 @@ alter_steps(const PlannedStmt *planned, AlterTableStmt *statement)
 			adds = list_concat(adds, take_keys(castNode(ColumnDef, part->def), false));
 		here = lappend(here, part);
 	}
+	if (drops == NIL && adds == NIL && !propagated)
+		return NIL;
 	return add_alter(add_alter(add_alter(NIL, planned, statement, drops),
 							   planned, statement, here), planned, statement, adds);
 }

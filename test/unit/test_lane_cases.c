@@ -316,6 +316,56 @@ test_gaps(int rounds)
 	CHECK(rig_all_free());
 }
 
+/*
+ * Four full slots into a pool: those whose buffers are adjacent leave as one request, and the bytes
+ * of each are in the buffer that the reader is told. Buffers are granted one by one, so it depends
+ * on the threads how many leave together.
+ */
+static uint64_t
+fill_pool(void)
+{
+	RfReceivePool *pool = rig_pool(1, 0, 8, 4096, false);
+	uint32_t	consumer = rig_listen_pooled(1, 1, pool, 4, 77);
+	uint32_t	producer = rig_open(0, 0, consumer, 77);
+	uint64_t	merged;
+
+	CHECK(producer != UINT32_MAX);
+	memset(&sent, 0, sizeof(sent));
+	memset(&got, 0, sizeof(got));
+	for (int i = 0; i < 4; i++)
+	{
+		uint8_t    *slot = rig_acquire(0, 0, producer, &sent);
+
+		memset(slot + 64, 'a' + i, 4032);
+		(void) rf_slot_submit(flow_of(0, producer), &sent, 4032, RF_SLOT_FIRST | RF_SLOT_LAST, 1);
+	}
+	rig_ring(0, producer);
+	for (int i = 0; i < 4; i++)
+	{
+		RfSlotHeader header;
+		uint8_t    *payload;
+
+		CHECK(rig_read(1, 1, consumer, &got, &header, &payload) == RF_READ_DATA);
+		CHECK(header.length == 4032 && payload[0] == 'a' + i && payload[4031] == 'a' + i);
+		if (rf_slot_release(flow_of(1, consumer), &got))
+			rig_ring(1, consumer);
+	}
+	merged = atomic_load(&flow_of(0, producer)->stats.merged);
+	CHECK(atomic_load(&flow_of(0, producer)->stats.work_requests) >= 4 - merged);
+	rig_close(0, producer, false, true);
+	rig_close(1, consumer, true, false);
+	CHECK(rig_all_free());
+	return merged;
+}
+
+static void
+test_pool_merge(void)
+{
+	AWAIT(rig_connected());
+	for (int tries = 0; fill_pool() == 0; tries++)
+		CHECK(tries < 100000);
+}
+
 /* ---------- a peer that breaks the rules ---------- */
 
 /*
@@ -555,6 +605,7 @@ main(int argc, char **argv)
 	RUN("an idle lane sleeps", test_idle());
 	RUN("gaps, with polling", test_gaps(rounds));
 	RUN("immediates of many flows in mails", test_mails());
+	RUN("slots merge into adjacent buffers of a pool", test_pool_merge());
 	CHECK(atomic_load(&rig_nodes[0].shared->lanes[0].protocol_errors) == 0);
 	CHECK(atomic_load(&rig_nodes[1].shared->lanes[0].protocol_errors) == 0);
 	RUN("illegal immediates", test_illegal());

@@ -336,7 +336,7 @@ extern void rf_lane_no_room(RfLaneThread *lane, int peer);
 extern RfWr *rf_lane_request(RfLaneThread *lane, int peer, int32_t flow, uint32_t kind,
 							 uint32_t slots, uint32_t bytes, uint32_t admitted);
 
-/* The peer's chain is to be posted at the end of the round. */
+/* Has rf_lane_post_chains() post the chain of this peer at the end of the round. */
 extern void rf_lane_touch(RfLaneThread *lane, int peer);
 
 /*
@@ -365,8 +365,8 @@ extern void rf_lane_mail_posted(RfLaneThread *lane, LaneConnection *connection,
 								void (*done) (RfLaneThread *lane, const LanePost *post));
 
 /*
- * An immediate of kind PATH that is no proof has come. Copies the mail's words, and returns their
- * number: 0 if it has none, -1 with *error if the peer breaks the rules.
+ * Takes an immediate of kind PATH that is no proof. Copies the words of a mail and returns how many
+ * there are; 0 for RF_PATH_READ; -1 with *error if the peer breaks the rules.
  */
 extern int	rf_lane_mail_arrived(RfLaneThread *lane, int peer, const RfWc *wc, uint32_t *words,
 								 RfError *error);
@@ -439,7 +439,10 @@ extern void rf_claims_detach(RfLaneThread *lane, LaneFlow *local);
 /* Producer: gets buffers for the slots that have credit and no buffer yet. */
 extern void rf_claims_want(RfLaneThread *lane, uint32_t flow);
 
-/* Returns true if the flow's buffer for its next slot but so many is that many after the next. */
+/*
+ * Returns true if the receive buffers that the flow holds for its next slots + 1 slots are
+ * adjacent, given that the first `slots` of them are.
+ */
 extern bool rf_claims_are_adjacent(const LaneClaims *claims, uint32_t slots);
 
 /*

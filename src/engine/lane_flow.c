@@ -294,8 +294,9 @@ begin_message(RfLaneThread *lane, const RfFlow *flow, const LaneFlow *local, Mes
 }
 
 /*
- * Returns true if the receive buffer of the message's next slot is adjacent to that of its last
- * one: always but at the end of the flow's own buffers, in a pool if it got such a buffer.
+ * Returns true if the slot after the message lands behind the message's last slot. A flow's own
+ * receive buffers are adjacent except for the last and the first; buffers of a pool are if the flow
+ * happened to get adjacent ones.
  */
 static bool
 is_adjacent_there(const LaneFlow *local, const Message *message)

@@ -6,9 +6,9 @@
  * an RfMail: adjacent bytes, one request (RDMAbox 5.1). They never wait for company: the round ends
  * with the mail. One alone leaves as an immediate.
  *
- * Order. Words leave behind the round's other requests, in the order in which they came. So none
- * overtakes a DATA immediate or another word of its flow, as the peer's checks require; that words
- * of a flow come later than a DATA of another one means nothing.
+ * Order. A mail is the last request of the round, and its words have the order in which the flows
+ * sent them. So a word never overtakes a DATA immediate or another word of the same flow, as the
+ * peer's checks require. Words and DATA of different flows have no order.
  *
  * Places. A place of the peer's memory, and of ours with the same number, is written again when the
  * peer said that it has read it (RfMail.read, or RF_PATH_READ where nothing else is sent) and when
@@ -123,8 +123,8 @@ rf_lane_mail_add(RfLaneThread *lane, uint32_t index, RfImmKind kind, uint64_t va
 }
 
 /*
- * The peer may wait for places. Without room it is told when the next mail comes, or a request is
- * done.
+ * Tells the peer how many of its mails were read, if it may be waiting for places. Without room for
+ * that it is tried again when a mail of the peer arrives or one of ours is complete.
  */
 static void
 tell_if_due(RfLaneThread *lane, int peer)

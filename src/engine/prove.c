@@ -1,7 +1,7 @@
 /*
  * prove.c - proves that data gets through a connection, in both directions, before any flow may use
- * it: the memory of the proofs, which later is that of mails (lane_mail.c), and the requests of the
- * two ends.
+ * it: the memory of the proofs and the requests of the two ends. After the proof lanes use the same
+ * memory for mails (lane_mail.c).
  *
  * The control connection is TCP and proves nothing about the device's packets: a firewall that
  * drops UDP port 4791, another VLAN, a wrong GID or too large an MTU stop only those. So each lane

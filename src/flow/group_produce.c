@@ -158,7 +158,8 @@ rf_group_open_begin(RfGroupDesc *desc, uint32_t producer, int own)
 }
 
 /*
- * Notes which pairs are open by now: each of them, so that the group sleeps only for the others.
+ * Returns true if all pairs are open. Marks every open pair as live, so that rf_groups_wait() does
+ * not return for it again.
  */
 static bool
 all_opened(RfGroup *group)

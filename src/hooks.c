@@ -272,12 +272,19 @@ process_utility(PlannedStmt *planned, const char *source, bool read_only_tree,
 	foreach(lc, steps)
 	{
 		PlannedStmt *step = lfirst_node(PlannedStmt, lc);
+		bool		first = foreach_current_index(lc) == 0;
+		bool		pushed = !first && !ActiveSnapshotSet();
 
-		if (foreach_current_index(lc) > 0)
+		if (!first)
 			CommandCounterIncrement();
+		/* The portal's snapshot is gone if the step before, a VACUUM, has used transactions. */
+		if (pushed)
+			PushActiveSnapshot(GetTransactionSnapshot());
 		if (!rf_ddl_on_nodes(step, source, context))
 			run_utility(step, source, read_only_tree, context, params, environment, dest,
 						completion);
+		if (pushed && ActiveSnapshotSet())
+			PopActiveSnapshot();
 	}
 }
 

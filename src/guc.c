@@ -171,8 +171,8 @@ define_start_settings(GucContext context)
 {
 	DefineCustomIntVariable("rdma_fdw.buffer_memory",
 							"Memory for the send and receive buffers of all flows.",
-							"Lent to peers in pieces. With an RDMA device it is locked in memory. A "
-							"quarter as much besides is for rows that do not fit a buffer.",
+							"Lent to peers in pieces. With an RDMA device it is locked in memory. "
+							"A quarter as much besides is for rows that do not fit a buffer.",
 							&rf_buffer_memory, rf_buffer_memory, 4 * 1024, INT_MAX / 2,
 							context, GUC_UNIT_KB, NULL, NULL, NULL);
 	DefineCustomIntVariable("rdma_fdw.max_flows",
@@ -200,8 +200,8 @@ define_start_settings(GucContext context)
 	DefineCustomEnumVariable("rdma_fdw.provider",
 							 "What moves the data: an RDMA device (verbs), shared memory and TCP "
 							 "(soft), or TCP alone (tcp).",
-							 "\"auto\" takes verbs when a usable device is found, and TCP for nodes "
-							 "that it does not reach.",
+							 "\"auto\" takes verbs when a usable device is found, and TCP for "
+							 "nodes that it does not reach.",
 							 &rf_provider, rf_provider, provider_options,
 							 context, 0, NULL, NULL, NULL);
 	DefineCustomStringVariable("rdma_fdw.device",
@@ -226,8 +226,8 @@ define_start_settings(GucContext context)
 							&rf_service_level, rf_service_level, 0, 15,
 							context, 0, NULL, NULL, NULL);
 	DefineCustomEnumVariable("rdma_fdw.encryption",
-							 "Whether engines encrypt their traffic over TCP; the stricter of two nodes' "
-							 "settings holds.",
+							 "Whether engines encrypt their traffic over TCP; the stricter of two "
+							 "nodes' settings holds.",
 							 "\"auto\" does, \"require\" also keeps rows from RDMA devices, which "
 							 "do not encrypt; \"off\" leaves it to the other node.",
 							 &rf_encryption, rf_encryption, encryption_options,
@@ -344,7 +344,8 @@ static void
 define_data_node_settings(void)
 {
 	DefineCustomStringVariable("rdma_fdw.as_owner_of",
-							   "The relation as whose owner rows are read and stored for another node.",
+							   "The relation as whose owner rows are read and stored for another "
+							   "node.",
 							   "Moves of rows set it, so that code that belongs to the relation "
 							   "runs with its owner's rights. The caller needs these rights.",
 							   &rf_as_owner_of, "",
@@ -464,7 +465,8 @@ rf_define_settings(void)
 	 * A setting that is fixed at start cannot be defined later with its own context. PGC_SIGHUP
 	 * keeps a value from the configuration file visible, and ordinary SET is refused.
 	 */
-	define_start_settings(process_shared_preload_libraries_in_progress ? PGC_POSTMASTER : PGC_SIGHUP);
+	define_start_settings(process_shared_preload_libraries_in_progress ? PGC_POSTMASTER :
+						  PGC_SIGHUP);
 	define_engine_settings();
 	define_stream_settings();
 	define_data_node_settings();

@@ -38,7 +38,11 @@ typedef enum RfEncodeResult
 extern RfEncoder *rf_encoder_create(TupleDesc desc, int column_count, const AttrNumber *attmap,
 									const RfStreamColumn *wanted, uint32 flags,
 									int reader_encoding);
-extern void rf_encoder_begin(RfEncoder *encoder, void *buffer, uint32 capacity);	/* buffer 8-aligned */
+
+/* The buffer is aligned to 8 bytes. */
+extern void rf_encoder_begin(RfEncoder *encoder, void *buffer, uint32 capacity);
+
+/* Adds the slot's row to the batch, if it fits. ERROR for a value that cannot be sent. */
 extern RfEncodeResult rf_encoder_add(RfEncoder *encoder, TupleTableSlot *slot);
 
 /*
@@ -207,7 +211,7 @@ typedef struct RfTupleFragments
 	uint32		bytes;			/* of all */
 	uint16		start[RF_TUPLE_PARTS];
 	uint16		length[RF_TUPLE_PARTS];
-	uint64		map[BLCKSZ / MAXIMUM_ALIGNOF / 64]; /* a bit for each unit of MAXIMUM_ALIGNOF bytes */
+	uint64		map[BLCKSZ / MAXIMUM_ALIGNOF / 64]; /* a bit for MAXIMUM_ALIGNOF bytes */
 } RfTupleFragments;
 
 /*

@@ -329,7 +329,8 @@ rf_pathkey_operator(PathKey *pathkey, Oid datatype)
 #if PG_VERSION_NUM >= 160000
 #define rf_server_ownercheck(serverid, userid) \
 	object_ownercheck(ForeignServerRelationId, (serverid), (userid))
-#define rf_relation_ownercheck(relid, userid)	object_ownercheck(RelationRelationId, (relid), (userid))
+#define rf_relation_ownercheck(relid, userid) \
+	object_ownercheck(RelationRelationId, (relid), (userid))
 #else
 #define rf_server_ownercheck(serverid, userid) \
 	pg_foreign_server_ownercheck((serverid), (userid))

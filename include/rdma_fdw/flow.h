@@ -13,7 +13,8 @@
 #include "base/socket_wait.h"
 #include "shmem/layout.h"
 
-typedef struct RfFlowHandle RfFlowHandle;	/* backend-local; closed by its resource owner on error */
+/* Local to the backend; its resource owner closes it on error. */
+typedef struct RfFlowHandle RfFlowHandle;
 
 typedef struct RfBuffer
 {
@@ -71,7 +72,9 @@ extern void rf_flow_await_next(RfFlowHandle *flow);
 
 /* Never blocks. Checks every word of the slot header; ERROR for a failed flow or a bad header. */
 extern RfFlowPoll rf_flow_poll(RfFlowHandle *flow, RfBuffer *buffer);
-extern void rf_flow_release(RfFlowHandle *flow, const RfBuffer *buffer);	/* in order of arrival */
+
+/* Buffers are released in the order of their arrival. */
+extern void rf_flow_release(RfFlowHandle *flow, const RfBuffer *buffer);
 
 /*
  * Ask the producer to end its stream after the batch it sends now; nothing is discarded. The

@@ -53,7 +53,7 @@ extern bool rf_allow_page_shipping;
 extern int	rf_connect_timeout; /* ms: engine to engine */
 extern int	rf_commit_mode;		/* RfCommitMode */
 extern int	rf_snapshot_mode;	/* RfSnapshotMode */
-extern bool rf_allow_snapshot_isolation;	/* of SERIALIZABLE transactions that use several nodes */
+extern bool rf_allow_snapshot_isolation;	/* for SERIALIZABLE over several nodes */
 extern bool rf_propagate_ddl;
 extern bool rf_resolve;			/* reload: the resolver finishes the parts that transactions left */
 extern char *rf_application_name;

@@ -67,7 +67,7 @@ typedef struct RfProviderConfig
 	int			traffic_class;	/* verbs: GRH traffic class (DSCP << 2) */
 	int			service_level;
 	int			timeout;		/* verbs: local ACK timeout exponent, 4.096 us * 2^n */
-	size_t		memory_to_register; /* bytes the engine may register at most, for the memlock check */
+	size_t		memory_to_register; /* bytes, at most, for the memlock check */
 	bool		soft_tcp_only;	/* soft: never map the peer's memory (for tests and control
 								 * measurements) */
 } RfProviderConfig;

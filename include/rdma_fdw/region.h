@@ -6,8 +6,8 @@
  * listed as fragments for a gathering work request, or sent with the gaps between them (a box),
  * which the reader leaves out, or taken apart by a device that has strided entries.
  *
- * Does: choose the way by measured costs (src/batch/region_plan.c). Does not: know tuples, columns or
- * SQL, send, or look at memory. Everything may be called by any thread; nothing here is shared.
+ * Does: choose the way by measured costs (src/batch/region_plan.c). Does not: know tuples, columns
+ * or SQL, send, or look at memory. Everything may be called by any thread; nothing here is shared.
  */
 #ifndef RF_REGION_H
 #define RF_REGION_H
@@ -25,7 +25,7 @@
  * the measured points costs are interpolated.
  */
 #define RF_COST_LENGTHS		5	/* 4, 16, 64, 256, 1024 bytes */
-#define RF_COST_GAPS		3	/* 4, 64, 1024 bytes between fragments; less and more cost the same */
+#define RF_COST_GAPS		3	/* gaps of 4, 64, 1024 bytes; less and more cost the same */
 
 typedef struct RfRegionCosts
 {
@@ -79,8 +79,8 @@ extern RfRegionMode rf_region_choose(const RfRegionCosts *costs, RfRegionMode mo
 									 const RfRegionShape *shape, RfRegionEstimate *estimate);
 
 /*
- * The costs that are not the transport's, those of reading: takes a few ms; the other ones are left as
- * they are (src/engine/regions.c measures them). False: out of memory.
+ * Measures the costs of reading, which takes a few ms; src/engine/regions.c measures those of the
+ * transport. Returns false without memory.
  */
 extern bool rf_region_measure(RfRegionCosts *costs);
 

@@ -570,7 +570,7 @@ extern void rf_load_watch(pg_atomic_uint64 *rows, pg_atomic_uint64 *bytes);
 typedef struct RfConnectionOption
 {
 	const char *name;
-	bool		in_user_mapping;	/* identity and secrets; all other options belong to the server */
+	bool		in_user_mapping;	/* identity and secrets; false: of the server */
 } RfConnectionOption;
 
 extern const RfConnectionOption *rf_connection_options(int *count);

@@ -333,7 +333,7 @@ typedef struct RfStreamRequest
 #define RF_STREAM_INLINE	0x8 /* there is no flow: rows that do not fit the answer are an error */
 #define RF_STREAM_KEEP		0x10	/* the query's snapshot becomes the snapshot of the reader's
 									 * statement */
-#define RF_STREAM_KEPT		0x20	/* the query runs under the snapshot of the reader's statement */
+#define RF_STREAM_KEPT		0x20	/* the query runs under that snapshot */
 #define RF_STREAM_NO_QUERY	0x40	/* there is no query: keep the snapshot, or (KEPT) run the
 									 * session's next statement under it */
 /*
@@ -533,7 +533,8 @@ typedef enum RfImmKind
 	RF_IMM_PATH = 7
 } RfImmKind;
 
-#define RF_IMM(kind, flow, value) (((uint32_t) (kind) << 29) | ((uint32_t) (flow) << 16) | ((uint32_t) (value) & 0xffff))
+#define RF_IMM(kind, flow, value) \
+	(((uint32_t) (kind) << 29) | ((uint32_t) (flow) << 16) | ((uint32_t) (value) & 0xffff))
 #define RF_IMM_KIND(imm)	((imm) >> 29)
 #define RF_IMM_FLOW(imm)	(((imm) >> 16) & 0x1fff)
 #define RF_IMM_VALUE(imm)	((imm) & 0xffff)
@@ -710,7 +711,8 @@ typedef struct RfTupleRun
 #define RF_ITEM_STATE(item)	(((item) >> 15) & 3)
 #define RF_ITEM_LENGTH(item) ((item) >> 17)
 #define RF_ITEM_NORMAL		1
-#define RF_ITEM(offset, length) ((uint32_t) (offset) | (uint32_t) RF_ITEM_NORMAL << 15 | (uint32_t) (length) << 17)
+#define RF_ITEM(offset, length) \
+	((uint32_t) (offset) | (uint32_t) RF_ITEM_NORMAL << 15 | (uint32_t) (length) << 17)
 
 /*
  * Messages between the consumers of a replicating group, each in one slot. ARRIVALS goes to the

@@ -11,10 +11,10 @@
 #include <math.h>
 
 #include "catalog/pg_type.h"
+#include "libpq/pqformat.h"
 #include "mb/pg_wchar.h"
 #include "nodes/parsenodes.h"
 #include "parser/parser.h"
-#include "port/pg_bswap.h"
 #include "utils/builtins.h"
 
 #include "rdma_fdw/compat.h"
@@ -199,28 +199,26 @@ rf_append_text_array(StringInfo buf, int count, const char *const *values)
 {
 	bool		nulls = false;
 
-#define PUT32(v) do { uint32 be_ = pg_hton32((uint32) (v)); appendBinaryStringInfo(buf, (char *) &be_, 4); } while (0)
 	for (int i = 0; i < count; i++)
 		nulls |= values[i] == NULL;
-	PUT32(count > 0 ? 1 : 0);
-	PUT32(nulls);
-	PUT32(TEXTOID);
+	pq_sendint32(buf, count > 0 ? 1 : 0);
+	pq_sendint32(buf, nulls);
+	pq_sendint32(buf, TEXTOID);
 	if (count > 0)
 	{
-		PUT32(count);
-		PUT32(1);
+		pq_sendint32(buf, count);
+		pq_sendint32(buf, 1);
 	}
 	for (int i = 0; i < count; i++)
 	{
 		if (values[i] == NULL)
-			PUT32(-1);
+			pq_sendint32(buf, -1);
 		else
 		{
 			uint32		length = strlen(values[i]);
 
-			PUT32(length);
+			pq_sendint32(buf, length);
 			appendBinaryStringInfo(buf, values[i], length);
 		}
 	}
-#undef PUT32
 }

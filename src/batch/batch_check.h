@@ -3,9 +3,9 @@
  * decoder, the fuzzer and tools use it.
  *
  * Does: check that a batch's header, descriptors, extents and variable-length values lie within the
- * batch (check_columns.c), and that the type of a value could have made the value's image (image.c),
- * because PostgreSQL's own code trusts images. Does not: know SQL types by name; the decoder
- * describes them.
+ * batch (check_columns.c), and that the type of a value could have made the value's image
+ * (image.c), because PostgreSQL's own code trusts images. Does not: know SQL types by name; the
+ * decoder describes them.
  */
 #ifndef RF_BATCH_CHECK_H
 #define RF_BATCH_CHECK_H

@@ -32,7 +32,7 @@
 #define LANE_MAX_POLL		256 /* completions in one poll */
 #define LANE_SIGNAL_BYTES	(512u << 10)	/* within a long chain, ask for a completion after this
 											 * much */
-#define LANE_SGES			(RF_MAX_CHAIN + RF_MAX_SGE) /* of a chain; its last request may use all */
+#define LANE_SGES			(RF_MAX_CHAIN + RF_MAX_SGE) /* a chain's last request may use all */
 #define LANE_MERGE_GAP		4096	/* unused bytes that cost less than a work request */
 
 #define LANE_POST_CLAIM		8	/* LanePost.kind: a compare-and-swap; the other kinds are
@@ -76,13 +76,13 @@ typedef struct LaneConnection
 	RfQp	   *qp;				/* NULL if not connected */
 	bool		failed;			/* reported; nothing is posted or accepted any more */
 	bool		failed_early;	/* it failed before it was added */
-	uint64_t	dropped_round;	/* completions of this round are still of the destroyed queue pair */
+	uint64_t	dropped_round;	/* this round's completions are the destroyed queue pair's */
 	uint64_t	posted;			/* work requests so far, those in the chain included */
 	uint64_t	completed;
 	LanePost   *posts;			/* ring of max_wr */
 	RfWr	   *wrs;			/* the chain being built: RF_MAX_CHAIN */
 	RfSge	   *sges;			/* and its entries: LANE_SGES */
-	RfStrided  *strided;		/* of these entries, the strided entries: max_strided of the device */
+	RfStrided  *strided;		/* the strided ones of these: max_strided of the device */
 	uint32_t	chain;
 	uint32_t	chain_strided;	/* in the chain */
 	uint32_t	strided_out;	/* outstanding, including the chain: at most max_strided */

@@ -362,8 +362,11 @@ hold(RfLaneThread *lane, uint32_t index, uint32_t buffer)
 	lane_count(&flow->stats.claims, 1);
 	atomic_store(&flow->claimed, local->moved + claims->held_count);
 	if (before != 0)
-		rf_lane_ring(&lane->config.shared->lanes[lane->flows[before - 1].memory.lane % RF_MAX_LANES],
-					 lane->flows, before - 1);
+	{
+		uint32_t	owner = lane->flows[before - 1].memory.lane % RF_MAX_LANES;
+
+		rf_lane_ring(&lane->config.shared->lanes[owner], lane->flows, before - 1);
+	}
 }
 
 bool

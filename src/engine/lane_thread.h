@@ -14,8 +14,8 @@ typedef struct RfLaneThread RfLaneThread;
 /* Events of a lane for the main thread: read by rf_lane_event. */
 typedef enum RfLaneEventKind
 {
-	RF_LANE_CONNECTION_LOST = 1,	/* qp context's peer; error says why. Told once per connection */
-	RF_LANE_CONNECTION_PROVEN,	/* answer to rf_lane_prove: bytes get through in both directions */
+	RF_LANE_CONNECTION_LOST = 1,	/* qp context's peer; error says why. Told once */
+	RF_LANE_CONNECTION_PROVEN,	/* answer to rf_lane_prove: bytes get through both ways */
 	RF_LANE_CONNECTION_DROPPED, /* answer to rf_lane_drop_connection: its queue pair is destroyed,
 								 * no flow of it is attached */
 	RF_LANE_FLOW_DETACHED		/* the flow's ENDs are exchanged and its backend let go (CLOSING):

@@ -451,7 +451,8 @@ start_engine(void)
 	rf_shared->start_error.kind = RF_ERROR_NONE;
 	atomic_store(&rf_shared->engine_pid, MyProcPid);
 	ereport(LOG,
-			(errmsg("rdma_fdw engine: ready on port %u, provider %s, %u lanes, %llu MB in %u segments",
+			(errmsg("rdma_fdw engine: ready on port %u, provider %s, %u lanes, "
+					"%llu MB in %u segments",
 					atomic_load(&rf_shared->engine_port),
 					rf_engine->provider ? rf_engine->caps.provider : "none", rf_engine->lane_count,
 					(unsigned long long) (rf_segment_offset(rf_shared, rf_shared->segment_count) >>

@@ -377,9 +377,8 @@ rf_flow_handle_open_failed(RfConnection *connection, const RfControlOpenFailed *
 			 failed->reason == RF_ERROR_RESOURCES ?
 			 "Raise rdma_fdw.buffer_memory or rdma_fdw.buffer_wait on the reading node." :
 			 failed->reason == RF_ERROR_CONFIGURATION ?
-			 "See rdma_fdw.buffer_memory, rdma_fdw.receive_buffers and rdma_fdw.receive_buffer_size "
-			 ""
-			 "on the reading node." : NULL,
+			 "See rdma_fdw.buffer_memory, rdma_fdw.receive_buffers and "
+			 "rdma_fdw.receive_buffer_size on the reading node." : NULL,
 			 "%s", failed->message);
 	set_phase(index, RF_OPEN_NONE);
 	if (!fail_flow(index, RF_FLOW_OPENING, &error))

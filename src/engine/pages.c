@@ -75,9 +75,9 @@ rf_pages_register(RfConnection *connection)
 		return NULL;
 	memset(&error, 0, sizeof(error));
 	if (connection->pages == NULL)
-		connection->pages = rf_engine->provider->source_register(
-																 connection->domain, rf_shared->page_memory, rf_shared->page_memory_size,
-																 &error);
+		connection->pages =
+			rf_engine->provider->source_register(connection->domain, rf_shared->page_memory,
+												 rf_shared->page_memory_size, &error);
 	if (connection->pages == NULL)
 	{
 		connection->pages_refused = true;

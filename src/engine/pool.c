@@ -243,6 +243,7 @@ lend(RfPool *pool, int segment, const RfPeerSet *peers, RfDomain *const *domains
 	int			only = single(peers);
 	bool		several = only == RF_NO_PEER;
 	RfNodeId	node = {{0, 0}};
+	size_t		bytes = rf_segment_bytes(pool->shared, (uint32_t) segment);
 
 	if (!several)
 		node = pool->shared->peers[only].node;
@@ -250,8 +251,7 @@ lend(RfPool *pool, int segment, const RfPeerSet *peers, RfDomain *const *domains
 	{
 		/* In any case the former content of the segment is gone. */
 		lent->last = (RfNodeId) {{0, 0}};
-		if (!rf_segment_renew(pool->shared->segments, (uint32_t) segment,
-							  rf_segment_bytes(pool->shared, (uint32_t) segment),
+		if (!rf_segment_renew(pool->shared->segments, (uint32_t) segment, bytes,
 							  pool->shared->huge_pages, error))
 			return false;
 	}
@@ -267,8 +267,7 @@ lend(RfPool *pool, int segment, const RfPeerSet *peers, RfDomain *const *domains
 			continue;
 		loan->peer = peer;
 		loan->domain = domains[peer];
-		loan->region = pool->provider->region_register(
-													   loan->domain, shared->addr, rf_segment_bytes(pool->shared, (uint32_t) segment),
+		loan->region = pool->provider->region_register(loan->domain, shared->addr, bytes,
 													   shared->fd, error);
 		if (loan->region == NULL)
 		{

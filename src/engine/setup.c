@@ -593,7 +593,8 @@ begin_again(RfConnection *connection)
 static void
 let_go(RfConnection *connection, const RfError *error)
 {
-	Assert(error != NULL);		/* only RF_PATH_BROKEN and RF_PATH_DEAD lead here, and both set it */
+	/* Only RF_PATH_BROKEN and RF_PATH_DEAD lead here, and both set it. */
+	Assert(error != NULL);
 	connection->path_error = *error;
 	memset(connection->have_blob, 0, sizeof(connection->have_blob));
 	memset(connection->connected, 0, sizeof(connection->connected));

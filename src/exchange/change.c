@@ -136,14 +136,14 @@ lock_on_node(ForeignServer *server, const char *node, List *tables, bool replica
 		Oid			relid = lfirst_oid(lc);
 		List	   *options = GetForeignTable(relid)->options;
 		RfPlacement placement = rf_table_distribution(relid)->placement;
+		const char *schema = get_namespace_name(get_rel_namespace(relid));
 
 		if (placement == RF_PLACED_ANYWHERE || (placement == RF_PLACED_EVERYWHERE) != replicated)
 			continue;
 		appendStringInfo(&sql, "%s%s", sql.len > 0 ? ", " : "LOCK TABLE ",
-						 quote_qualified_identifier(
-													option_or(options, "schema_name",
-															  get_namespace_name(get_rel_namespace(relid))),
-													option_or(options, "table_name", get_rel_name(relid))));
+						 quote_qualified_identifier(option_or(options, "schema_name", schema),
+													option_or(options, "table_name",
+															  get_rel_name(relid))));
 	}
 	if (sql.len == 0)
 		return;
@@ -329,8 +329,8 @@ rdma_change_placement(PG_FUNCTION_ARGS)
 	values[0] = DirectFunctionCall1(namein, CStringGetDatum(server->servername));
 	values[1] = Int64GetDatum(number);
 	values[2] = PG_GETARG_DATUM(1);
-	values[3] = PointerGetDatum(
-								construct_array(members, count, UUIDOID, UUID_LEN, false, TYPALIGN_CHAR));
+	values[3] = PointerGetDatum(construct_array(members, count, UUIDOID, UUID_LEN, false,
+												TYPALIGN_CHAR));
 	values[4] = PointerGetDatum(construct_array(versions, count, INT8OID, sizeof(int64),
 												FLOAT8PASSBYVAL, TYPALIGN_DOUBLE));
 	values[5] = PG_GETARG_DATUM(2);

@@ -44,7 +44,8 @@
  * afterwards the session's own value is in force again.
  */
 #define LISTEN_SQL	\
-	"SELECT d, was FROM (SELECT pg_catalog.current_setting('rdma_fdw.buffer_wait') AS was OFFSET 0) s, " \
+	"SELECT d, was " \
+	"FROM (SELECT pg_catalog.current_setting('rdma_fdw.buffer_wait') AS was OFFSET 0) s, " \
 	"pg_catalog.set_config('rdma_fdw.buffer_wait', $3::text, true) AS now, " \
 	"LATERAL unnest(rdma_internal.exchange_listen($1::int, $2::bytea[], $4::int[], $5::int[])) " \
 	"WITH ORDINALITY AS u(d, n) " \
@@ -75,7 +76,8 @@
 /* How many flows this session's role may have on its node. */
 #define FLOWS_SQL	\
 	"SELECT pg_catalog.current_setting('rdma_fdw.max_flows')::int * " \
-	"CASE WHEN r.rolsuper THEN 100 ELSE pg_catalog.current_setting('rdma_fdw.role_share')::int END / 100 " \
+	"CASE WHEN r.rolsuper THEN 100 " \
+	"ELSE pg_catalog.current_setting('rdma_fdw.role_share')::int END / 100 " \
 	"FROM pg_catalog.pg_roles r WHERE r.rolname = current_user"
 
 /* Pairs of engines that this backend has connected, or found connected. */

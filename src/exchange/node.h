@@ -204,7 +204,7 @@ typedef struct ExchangeInput
 {
 	CachedPlan *plan;
 	QueryDesc  *query;			/* NULL: this node sends no rows */
-	bool		started;		/* its first row was asked for; parallel mode is on if it needs it */
+	bool		started;		/* its first row was asked for, in parallel mode if it needs it */
 	bool		inside;			/* its ExecProcNode is on the stack */
 	PlanState  *node;			/* the source of this process's rows: its plan, or a worker's part
 								 * of it */

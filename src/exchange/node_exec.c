@@ -84,7 +84,9 @@ parameter_types(ParamListInfo params)
 		ParamExternData space;
 		ParamExternData *param = params->paramFetch != NULL ?
 			params->paramFetch(params, i + 1, false, &space) : &params->params[i];
-		Oid			type = OidIsValid(param->ptype) ? param->ptype : TEXTOID;	/* not used anywhere */
+
+		/* A parameter without a type is not used anywhere. */
+		Oid			type = OidIsValid(param->ptype) ? param->ptype : TEXTOID;
 
 		names[i] = CStringGetTextDatum(format_type_extended(type, -1, FORMAT_TYPE_FORCE_QUALIFY));
 	}
@@ -237,8 +239,8 @@ start_query(ExchangeState *state, EState *estate, int eflags, TupleDesc promised
 		plan_query(state, params);
 		planned = linitial_node(PlannedStmt, state->input.plan->stmt_list);
 	}
-	state->input.query = CreateQueryDesc(planned, state->query_text,
-										 estate->es_snapshot, InvalidSnapshot, None_Receiver, params,
+	state->input.query = CreateQueryDesc(planned, state->query_text, estate->es_snapshot,
+										 InvalidSnapshot, None_Receiver, params,
 										 estate->es_queryEnv, estate->es_instrument);
 	if (state->set != NULL)
 		state->set->starting++;

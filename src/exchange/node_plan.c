@@ -260,13 +260,14 @@ make_exchange(RangeTblEntry *rte, Index relid, char *text, char *query, bool uns
 	scan->methods = &scan_methods;
 	scan->scan.scanrelid = 0;
 	for (int i = 0; i < list_length(function->funccoltypes); i++)
-		scan->custom_scan_tlist = lappend(
-										  scan->custom_scan_tlist,
-										  makeTargetEntry(
-														  (Expr *) makeVar(relid, i + 1, list_nth_oid(function->funccoltypes, i),
-																		   list_nth_int(function->funccoltypmods, i),
-																		   list_nth_oid(function->funccolcollations, i), 0),
-														  i + 1, NULL, false));
+	{
+		Var		   *column = makeVar(relid, i + 1, list_nth_oid(function->funccoltypes, i),
+									 list_nth_int(function->funccoltypmods, i),
+									 list_nth_oid(function->funccolcollations, i), 0);
+
+		scan->custom_scan_tlist = lappend(scan->custom_scan_tlist,
+										  makeTargetEntry((Expr *) column, i + 1, NULL, false));
+	}
 	plan->function = castNode(FuncExpr, function->funcexpr)->funcid;
 	plan->spec = text;
 	plan->query = query;

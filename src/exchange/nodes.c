@@ -247,16 +247,16 @@ describe_loss(ErrorData *error, Oid node, ForeignServer *server)
 	buckets = rf_server_buckets(server);
 	for (int i = 0; i < buckets->count; i++)
 		held += buckets->places[i] == number;
-	detail = psprintf("Server \"%s\" is node %d of server \"%s\": it has %d of the %d buckets of distributed tables.",
+	detail = psprintf("Server \"%s\" is node %d of server \"%s\": "
+					  "it has %d of the %d buckets of distributed tables.",
 					  name, number, server->servername, held, buckets->count);
 	error->detail = error->detail != NULL ? psprintf("%s\n%s", error->detail, detail) : detail;
 	if (answered)
 		return;					/* it is there, and says why it takes no session */
-	error->hint = psprintf("Rows of other nodes can be used by their keys, and replicated tables can be read. "
-						   "Start that server, or let its standby take its place: the option host "
-						   "can name both. "
-						   "For another database with all of its rows: SELECT "
-						   "rdma.replace_node(%s, %s)",
+	error->hint = psprintf("Rows of other nodes can be used by their keys, and replicated tables "
+						   "can be read. Start that server, or let its standby take its place: "
+						   "the option host can name both. For another database with all of its "
+						   "rows: SELECT rdma.replace_node(%s, %s)",
 						   quote_literal_cstr(server->servername), quote_literal_cstr(name));
 }
 
@@ -386,12 +386,12 @@ rdma_nodes(PG_FUNCTION_ARGS)
 		nodes = list_make1_oid(server->serverid);
 	foreach(lc, nodes)
 	{
+		char	   *name = GetForeignServer(lfirst_oid(lc))->servername;
 		Datum		values[2];
 		bool		nulls[2] = {false, false};
 
 		values[0] = Int32GetDatum(foreach_current_index(lc));
-		values[1] = DirectFunctionCall1(
-										namein, CStringGetDatum(GetForeignServer(lfirst_oid(lc))->servername));
+		values[1] = DirectFunctionCall1(namein, CStringGetDatum(name));
 		tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
 	}
 	return (Datum) 0;
@@ -425,8 +425,8 @@ rdma_named_nodes(PG_FUNCTION_ARGS)
 Datum
 rdma_buckets(PG_FUNCTION_ARGS)
 {
-	RfBuckets  *buckets = rf_server_buckets(
-											GetForeignServerByName(NameStr(*PG_GETARG_NAME(0)), false));
+	ForeignServer *server = GetForeignServerByName(NameStr(*PG_GETARG_NAME(0)), false);
+	RfBuckets  *buckets = rf_server_buckets(server);
 	Datum	   *values;
 
 	if (buckets == NULL)

@@ -338,7 +338,7 @@ acquire_balanced(RfGroup *group, RfGroupBuffer *buffer)
 
 		group->free_buffers[consumer] = 0;
 		if (pair->state == PAIR_STOPPED)
-			return RF_ACQUIRE_STOPPED;	/* rows that it did not read are lost, so it speaks for all */
+			return RF_ACQUIRE_STOPPED;	/* rows that it did not read are lost */
 		if (pair->state == PAIR_OPENING && rf_flow_opened(pair->flow))
 			pair->state = PAIR_LIVE;
 		if (pair->state == PAIR_LIVE && atomic_load(&rf_flow_entry(pair->flow)->leaving) != 0)

@@ -397,10 +397,12 @@ check_statistics(Check *check)
 		if (known_rows(table->ftrelid) > 0)
 			continue;
 		if (unknown++ < TABLES_NAMED)
-			appendStringInfo(
-							 &names, "%s%s", names.len == 0 ? "" : ", ",
-							 quote_qualified_identifier(
-														get_namespace_name(get_rel_namespace(table->ftrelid)), name));
+		{
+			const char *schema = get_namespace_name(get_rel_namespace(table->ftrelid));
+
+			appendStringInfo(&names, "%s%s", names.len == 0 ? "" : ", ",
+							 quote_qualified_identifier(schema, name));
+		}
 	}
 	systable_endscan(scan);
 	table_close(catalog, AccessShareLock);
@@ -707,14 +709,17 @@ check_encryption(Check *check, int peer)
 	else if (strcmp(encryption, "none") != 0)
 		ok(check, "encryption", encryption);
 	else
+	{
+		const char *hint = "Anyone reading the network can read the rows. "
+		"Set rdma_fdw.encryption = auto on one of the two nodes.";
+
+		if (strcmp(rf_shared->peers[peer].transport, "tcp") != 0)
+			hint = "Anyone reading the network can read the rows. List it in "
+				"rdma_fdw.trusted_networks if it is protected, or set "
+				"rdma_fdw.encryption = require on one of the two nodes: then the engines use TCP.";
 		add(check, "encryption", rf_session_encrypted(check->session) ? "problem" : "info",
-			encryption,
-			strcmp(rf_shared->peers[peer].transport, "tcp") == 0 ?
-			"Anyone reading the network can read the rows. Set rdma_fdw.encryption = auto on one "
-			"of the two nodes." :
-				"Anyone reading the network can read the rows. List it in rdma_fdw.trusted_networks if "
-			"it is protected, or set rdma_fdw.encryption = require on one of the two nodes: then the "
-			"engines use TCP.");
+			encryption, hint);
+	}
 }
 
 /* Has the engines connect, and reports the transport and encryption of their connection. */
@@ -798,7 +803,8 @@ check_round_trip(Check *check)
 static void
 check_bandwidth(Check *check)
 {
-	char	   *sql = psprintf("SELECT pg_catalog.repeat('x', %d) FROM pg_catalog.generate_series(1, %d)",
+	char	   *sql = psprintf("SELECT pg_catalog.repeat('x', %d) "
+							   "FROM pg_catalog.generate_series(1, %d)",
 							   STREAM_ROW_BYTES, STREAM_ROWS);
 	uint64		bytes = 0;
 	instr_time	start;
@@ -988,8 +994,11 @@ check_exchange(Check *check)
 	ListCell   *cell;
 
 	foreach(cell, check->nodes)
-		sessions[foreach_current_index(cell)] = rf_session_get(
-															   rf_monitor_mapping(GetForeignServer(lfirst_oid(cell))), true);
+	{
+		UserMapping *mapping = rf_monitor_mapping(GetForeignServer(lfirst_oid(cell)));
+
+		sessions[foreach_current_index(cell)] = rf_session_get(mapping, true);
+	}
 	rf_exchange_connect_nodes(sessions, count);
 	ok(check, "exchange", "the engines of all nodes are connected with each other");
 }

@@ -6,10 +6,9 @@
  * stream. Neither knows flows or batches.
  *
  * Locks, in the order in which they are taken:
- *   RfCq.lock      everything of a completion queue and of the queue pairs attached to it. The lane
- *   takes it for each call; the
- *                  main thread takes it only while it connects a queue pair or destroys a queue pair
- *                  that never reached its lane.
+ *   RfCq.lock      everything of a completion queue and of the queue pairs attached to it. The
+ *                  lane takes it for each call; the main thread takes it only to connect a queue
+ *                  pair, or to destroy a queue pair that never reached its lane.
  *   RfDomain.lock  (read-write) regions, the peers' announcements, the list of queue pairs to
  *   announce to. Held shared while payload is
  *                  copied, so that a region or mapping that is taken away is never written to

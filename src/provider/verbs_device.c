@@ -250,9 +250,9 @@ look_at_port(RfDevice *device, struct ibv_gid_entry *gids, int port, const RfPro
 						"port %d of RDMA device \"%s\" cannot be queried: %s", port, name,
 						strerror(errno));
 	if (attr.state != IBV_PORT_ACTIVE)
-		return rf_error(
-						error, RF_ERROR_CONFIGURATION, NULL,
-						"Bring the network interface of the device up and check its cable. " SOFT_HINT,
+		return rf_error(error, RF_ERROR_CONFIGURATION, NULL,
+						"Bring the network interface of the device up and check its cable. "
+						SOFT_HINT,
 						"port %d of RDMA device \"%s\" is not active but %s", port, name,
 						port_state_text(attr.state));
 

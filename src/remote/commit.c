@@ -524,14 +524,16 @@ rf_commit_finish(bool commit)
 		session->commit.part = RF_PART_NONE;
 		if (commit)
 			ereport(WARNING,
-					(errmsg("the transaction has committed, and server \"%s\" has not confirmed that",
+					(errmsg("the transaction has committed, "
+							"and server \"%s\" has not confirmed that",
 							session->server_name),
 					 errdetail("It is prepared there as \"%s\".", session->commit.gid),
 					 errhint("It will be committed there in the background. See "
 							 "rdma.transactions.")));
 		else
 			ereport(WARNING,
-					(errmsg("the transaction was rolled back, and server \"%s\" has not confirmed that",
+					(errmsg("the transaction was rolled back, "
+							"and server \"%s\" has not confirmed that",
 							session->server_name),
 					 errdetail("It may be prepared there as \"%s\".", session->commit.gid),
 					 errhint("It will be rolled back there in the background. See "

@@ -34,16 +34,21 @@ extern bool be_gssapi_get_delegation(Port * port);
 
 #if PG_VERSION_NUM >= 160000
 #define REQUIRED	"password or GSSAPI delegated credentials required"
-#define NOT_REQUESTED	"Non-superuser cannot connect if the server does not request a password or use GSSAPI with delegated credentials."
+#define NOT_REQUESTED \
+	"Non-superuser cannot connect if the server does not request a password " \
+	"or use GSSAPI with delegated credentials."
 #else
 #define REQUIRED	"password is required"
 #define NOT_REQUESTED	"Non-superuser cannot connect if the server does not request a password."
 #endif
 
 #if PG_VERSION_NUM >= 180000
-#define WAYS_TO_PROVE	"Non-superusers must delegate GSSAPI credentials, provide a password, or enable SCRAM pass-through in user mapping."
+#define WAYS_TO_PROVE \
+	"Non-superusers must delegate GSSAPI credentials, provide a password, " \
+	"or enable SCRAM pass-through in user mapping."
 #elif PG_VERSION_NUM >= 160000
-#define WAYS_TO_PROVE	"Non-superusers must delegate GSSAPI credentials or provide a password in the user mapping."
+#define WAYS_TO_PROVE \
+	"Non-superusers must delegate GSSAPI credentials or provide a password in the user mapping."
 #else
 #define WAYS_TO_PROVE	"Non-superusers must provide a password in the user mapping."
 #endif

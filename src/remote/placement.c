@@ -487,10 +487,12 @@ rf_placement_check(List *parts, const char *answer)
 							part->record->nodes[part->number]);
 		}
 		else if (strcmp(words[SAID_MEMBER], part->record->members[part->number]) != 0)
-			detail = psprintf("The database there was node %d of that server before another one took its place.",
+			detail = psprintf("The database there was node %d of that server before another one "
+							  "took its place.",
 							  part->number);
 		else if (strcmp(words[SAID_ORIGINAL], "t") != 0)
-			detail = psprintf("The database there is a copy of node %d: it was restored or cloned from it.",
+			detail = psprintf("The database there is a copy of node %d: it was restored or cloned "
+							  "from it.",
 							  part->number);
 		else if (is_outdated(part, answer))
 		{
@@ -551,12 +553,13 @@ rf_placement_complain(const RfPlacementPart *part, const char *there)
 	char	   *hint;
 
 	if (strtoll(there, NULL, 10) > strtoll(here, NULL, 10))
-		hint = psprintf("If this coordinator was restored from a backup, let the owner of server \"%s\" run: SELECT rdma.read_placement(%s)",
+		hint = psprintf("If this coordinator was restored from a backup, let the owner of server "
+						"\"%s\" run: SELECT rdma.read_placement(%s)",
 						part->record->server, quote_literal_cstr(part->record->server));
 	else
-		hint = psprintf("Rows were moved since the backup of that database: recover it to a later time. If its rows lie where "
-						"rdma.buckets(%s) says, let the owner of server \"%s\" run: SELECT "
-						"rdma.replace_node(%s, %s)",
+		hint = psprintf("Rows were moved since the backup of that database: recover it to a later "
+						"time. If its rows lie where rdma.buckets(%s) says, let the owner of "
+						"server \"%s\" run: SELECT rdma.replace_node(%s, %s)",
 						quote_literal_cstr(part->record->server), part->record->server,
 						quote_literal_cstr(part->record->server), quote_literal_cstr(node));
 	complain_of_node(

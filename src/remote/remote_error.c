@@ -81,9 +81,9 @@ access_hint(RfSession *session, int code, const char *primary, const char *sql)
 	}
 	if (access == NULL)
 		return NULL;
-	return psprintf("A superuser can allow it in database \"%s\" of that server: SELECT rdma.grant_access(%s, '%s').",
-					PQdb(session->conn), quote_literal_cstr(quote_identifier(PQuser(session->conn))),
-					access);
+	return psprintf("A superuser can allow it in database \"%s\" of that server: "
+					"SELECT rdma.grant_access(%s, '%s').", PQdb(session->conn),
+					quote_literal_cstr(quote_identifier(PQuser(session->conn))), access);
 }
 
 /* The hint for a type that a node lacks; NULL: the text of the message shows another error. */
@@ -185,8 +185,8 @@ rf_session_check_text(RfSession *session, PGresult *result, const char *sql)
 	PQclear(result);
 	ereport(ERROR,
 			(errcode(ERRCODE_CHARACTER_NOT_IN_REPERTOIRE),
-			 errmsg("server \"%s\" sent text that is not valid in encoding %s", session->server_name,
-					GetDatabaseEncodingName()),
+			 errmsg("server \"%s\" sent text that is not valid in encoding %s",
+					session->server_name, GetDatabaseEncodingName()),
 			 errcontext("remote SQL command: %s", sql)));
 }
 

@@ -210,7 +210,9 @@ struct RfSession
 	char	   *server_name;
 	PGconn	   *conn;			/* NULL: not connected */
 	RfSocketWait wait;			/* for its socket; as long as it is connected */
-	uint32		server_hash;	/* of the syscaches, to notice ALTER SERVER and ALTER USER MAPPING */
+
+	/* Hash values of the syscaches, to notice ALTER SERVER and ALTER USER MAPPING. */
+	uint32		server_hash;
 	uint32		mapping_hash;
 	bool		own_credentials;	/* authenticated by the user's own, see credentials.c */
 	bool		invalidated;	/* options changed: reconnect when no transaction is open */
@@ -436,9 +438,9 @@ extern void rf_serializable_commit(RfSession *session);
 /* other_coordinators.c */
 
 /*
- * From REPEATABLE READ on. rf_others_sql: the command (palloc'd) that takes the snapshot and asks for
- * a report on other coordinators, if the node can give one; its sender sets snapshot.others.asked_us.
- * rf_others_note: reads the report. The result of any other command has no report.
+ * From REPEATABLE READ on. rf_others_sql returns the command (palloc'd) that takes the snapshot and
+ * asks for a report on other coordinators, if the node can give it; the command's sender sets
+ * snapshot.others.asked_us. rf_others_note reads the report, which no other command's result has.
  */
 extern char *rf_others_sql(const RfSession *session);
 extern void rf_others_note(RfSession *session, const PGresult *result);
@@ -609,9 +611,9 @@ extern void rf_credentials_check_session(RfSession *session, UserMapping *user);
  */
 #define RF_PINNED_SETTINGS \
 	"(VALUES ('search_path', '" RF_SEARCH_PATH "'), ('standard_conforming_strings', 'on'), " \
-	"('timezone', 'UTC'), " \
-	"('datestyle', 'ISO'), ('intervalstyle', 'postgres'), ('extra_float_digits', '1'), ('bytea_output', 'hex'), " \
-	"('xmloption', 'content'), ('array_nulls', 'on'), ('lc_monetary', 'C'), ('transform_null_equals', 'off'), " \
+	"('timezone', 'UTC'), ('datestyle', 'ISO'), ('intervalstyle', 'postgres'), " \
+	"('extra_float_digits', '1'), ('bytea_output', 'hex'), ('xmloption', 'content'), " \
+	"('array_nulls', 'on'), ('lc_monetary', 'C'), ('transform_null_equals', 'off'), " \
 	"('gin_fuzzy_search_limit', '0')) AS s(name, value)"
 
 /* For the transaction that it runs in. set_config() raises an error there if it refuses a value. */

@@ -480,7 +480,8 @@ store_coming(RfStream *stream, bool wait)
 					 errmsg("server \"%s\" cannot be used while a parallel scan reads the rows "
 							"of \"%s\" from it",
 							stream->session->server_name, stream->source),
-					 errhint("Set option parallel_scan of that foreign table or server to false.")));
+					 errhint("Set option parallel_scan of that foreign table or server to "
+							 "false.")));
 		/* a result that came inline is here already, and can be read again */
 		if (stream->inline_batch)
 		{

@@ -187,9 +187,10 @@ is_shown(Oid relid, Relation rel, ItemPointer ctid, bool read_only)
 {
 	Oid			types[] = {TIDOID, OIDOID};
 	Datum		values[] = {PointerGetDatum(ctid), ObjectIdGetDatum(RelationGetRelid(rel))};
-	char	   *query = psprintf("SELECT FROM %s WHERE ctid OPERATOR(pg_catalog.=) $1 AND tableoid OPERATOR(pg_catalog.=) $2",
-								 quote_qualified_identifier(get_namespace_name(get_rel_namespace(relid)),
-															get_rel_name(relid)));
+	char	   *schema = get_namespace_name(get_rel_namespace(relid));
+	char	   *query = psprintf("SELECT FROM %s WHERE ctid OPERATOR(pg_catalog.=) $1 "
+								 "AND tableoid OPERATOR(pg_catalog.=) $2",
+								 quote_qualified_identifier(schema, get_rel_name(relid)));
 	bool		shown;
 
 	SPI_connect();

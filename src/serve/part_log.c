@@ -193,7 +193,8 @@ widen(TransactionId xid)
  */
 #define RECOVER_SQL \
 	"SELECT p.transaction, p.gid, p.prepared, d.oid" \
-	" FROM pg_catalog.pg_prepared_xacts AS p JOIN pg_catalog.pg_database AS d ON d.datname OPERATOR(pg_catalog.=) p.database" \
+	" FROM pg_catalog.pg_prepared_xacts AS p JOIN pg_catalog.pg_database AS d" \
+	" ON d.datname OPERATOR(pg_catalog.=) p.database" \
 	" WHERE pg_catalog.starts_with(p.gid, '" RF_GID_PREFIX "')"
 
 /*
@@ -288,12 +289,18 @@ check_access(const char *gid)
 	if (!OidIsValid(store))
 		return false;
 	if (rf_function_aclcheck(store, GetUserId()) != ACLCHECK_OK)
+	{
+		const char *role = quote_identifier(GetUserNameFromId(GetUserId(), false));
+
 		ereport(ERROR,
 				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
 				 errmsg("permission denied to prepare transaction \"%s\"", gid),
-				 errdetail("Coordinators give such names to the parts of their transactions over several nodes."),
-				 errhint("A superuser can allow it in this database: SELECT rdma.grant_access(%s, 'write').",
-						 quote_literal_cstr(quote_identifier(GetUserNameFromId(GetUserId(), false))))));
+				 errdetail("Coordinators give such names to the parts of their transactions "
+						   "over several nodes."),
+				 errhint("A superuser can allow it in this database: "
+						 "SELECT rdma.grant_access(%s, 'write').",
+						 quote_literal_cstr(role))));
+	}
 	return true;
 }
 

@@ -13,7 +13,7 @@
 typedef struct RfTransactionPart
 {
 	uint64		coordinator;	/* its system identifier */
-	uint64		name;			/* hash of the common part of the names of the transaction's parts */
+	uint64		name;			/* hash of what the names of all its parts have in common */
 	uint64		gid;			/* hash of its own name */
 	Oid			database;		/* of this server */
 	FullTransactionId xid;

@@ -100,7 +100,7 @@ typedef struct Incoming
 	bytea	   *batch;			/* all rows, or NULL: they come by flow */
 	List	   *statements;		/* that are run for it, the outermost first */
 	uint64		row;			/* being read or written, from 1; 0 before the first */
-	ItemPointer ctid;			/* of the row that is being updated or deleted; NULL for an INSERT */
+	ItemPointer ctid;			/* the row that is updated or deleted; NULL for an INSERT */
 	RfStoreReply reply;
 } Incoming;
 

@@ -34,8 +34,8 @@ static const RfRequestKind stream_request = {
 
 #define SNAPSHOT_FLAGS	(RF_STREAM_KEEP | RF_STREAM_KEPT)
 #define KNOWN_FLAGS \
-	(RF_STREAM_PORTABLE | RF_STREAM_FLOW | RF_STREAM_PAGES | RF_STREAM_INLINE | SNAPSHOT_FLAGS | RF_STREAM_NO_QUERY | \
-	 (uint32) RF_STREAM_NODES_MAX << RF_STREAM_NODES_SHIFT)
+	(RF_STREAM_PORTABLE | RF_STREAM_FLOW | RF_STREAM_PAGES | RF_STREAM_INLINE | SNAPSHOT_FLAGS | \
+	 RF_STREAM_NO_QUERY | (uint32) RF_STREAM_NODES_MAX << RF_STREAM_NODES_SHIFT)
 
 static RfStreamRequest *
 read_request(bytea * bytes, RfStreamColumn **columns, RfStreamSnapshot *snapshot)

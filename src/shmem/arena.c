@@ -224,7 +224,8 @@ rf_arena_startup(void)
 		if (!rf_key_make(rf_shared->private_key, rf_shared->public_key) ||
 			!rf_key_identity(rf_shared->public_key, &rf_shared->node))
 			ereport(FATAL,
-					(errmsg("rdma_fdw could not make a key of its engine: libcrypto cannot do X25519")));
+					(errmsg("rdma_fdw could not make a key of its engine: "
+							"libcrypto cannot do X25519")));
 		rf_shared->max_flows = rf_max_flows;
 		atomic_store(&rf_shared->flow_counts.reached, Min(rf_max_flows, RF_FIRST_FLOWS));
 		rf_shared->page_memory = (uint8_t *) BufferBlocks;

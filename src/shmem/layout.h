@@ -328,7 +328,8 @@ typedef struct RfFlow
 	RfPlaced	placed[RF_MAX_SLOTS];	/* backend, before the slot is PLACED */
 	uint8_t		part_count[RF_MAX_SLOTS];	/* backend, before the slot is GATHERED, as its parts */
 
-				_Alignas(RF_CACHE_LINE) _Atomic uint32_t status[RF_MAX_SLOTS];	/* RfSlotStatus, the BI */
+	/* RfSlotStatus of each buffer: the buffer indicators of the paper. */
+				_Alignas(RF_CACHE_LINE) _Atomic uint32_t status[RF_MAX_SLOTS];
 
 	RfFlowStats stats;
 } RfFlow;
@@ -343,7 +344,7 @@ typedef struct RfFlow
  */
 typedef struct RfLaneThrottle
 {
-	_Atomic uint32_t c_max;		/* work requests outstanding on a queue pair, at most; 0 = no limit */
+	_Atomic uint32_t c_max;		/* limit of requests outstanding on a queue pair; 0 = no limit */
 	_Atomic uint64_t epoch;		/* decisions so far */
 	_Atomic uint64_t waits;		/* times that a flow had to wait for credit */
 	_Atomic uint64_t rate[RF_CREDIT_CANDIDATES];	/* of the last decision, bytes per second; 0 =
@@ -390,8 +391,9 @@ typedef struct RfLane
 	_Atomic uint32_t asleep;
 	uint32_t	number;			/* its place in RfShared.lanes */
 	int			wake_fd;		/* same number in every process of the cluster */
-				_Alignas(RF_CACHE_LINE) _Atomic uint32_t ring[RF_MAX_FLOWS];	/* flow index + 1; 0 =
-																				 * not filled yet */
+
+	/* The index of a flow + 1; 0: not filled yet. */
+				_Alignas(RF_CACHE_LINE) _Atomic uint32_t ring[RF_MAX_FLOWS];
 
 	/* Counters: the lane writes, any process reads. */
 	_Atomic uint64_t doorbells;
@@ -742,7 +744,8 @@ _Static_assert(sizeof(RfError) % _Alignof(RfPart) == 0, "parts follow the errors
 
 /* Bytes of it all, in whole cache lines. */
 #define RF_SHARED_SIZE(flow_count)	\
-	((sizeof(RfShared) + (size_t) (flow_count) * (sizeof(RfFlow) + sizeof(RfError) + sizeof(RfFlowParts)) + \
+	((sizeof(RfShared) + \
+	  (size_t) (flow_count) * (sizeof(RfFlow) + sizeof(RfError) + sizeof(RfFlowParts)) + \
 	  RF_CACHE_LINE - 1) & ~(size_t) (RF_CACHE_LINE - 1))
 
 extern RfShared *rf_shared;		/* NULL when not in shared_preload_libraries */

@@ -40,7 +40,7 @@
 typedef struct RfSegment
 {
 	uint8_t    *addr;			/* the same in every process; fixed */
-	int32_t		peer;			/* RF_NO_PEER = free, RF_SEVERAL_PEERS. Engine's main thread writes */
+	int32_t		peer;			/* RF_NO_PEER = free, RF_SEVERAL_PEERS; the main thread writes */
 	_Atomic uint32_t used_pages;	/* allocation units in use */
 
 	/* The memory. */

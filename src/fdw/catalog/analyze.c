@@ -346,7 +346,8 @@ acquire_sample_rows(Relation relation, int elevel, HeapTuple *rows, int targrows
 		if (columns > 0)
 		{
 			ereport(elevel,
-					(errmsg("\"%s\": table contains %.0f rows, statistics of %d columns were imported",
+					(errmsg("\"%s\": table contains %.0f rows, "
+							"statistics of %d columns were imported",
 							RelationGetRelationName(relation), size.tuples, columns)));
 			*totalrows = size.tuples;
 			*totaldeadrows = 0;

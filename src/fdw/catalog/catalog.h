@@ -23,7 +23,7 @@ struct RfSession;
 typedef struct RfIndex
 {
 	int			column_count;
-	AttrNumber *columns;		/* of the foreign table: the leading columns, up to an unknown one */
+	AttrNumber *columns;		/* of the foreign table, leading, up to an unknown one */
 	bool		unique;
 	double		correlation;	/* of the orders of the first column and of the table */
 } RfIndex;

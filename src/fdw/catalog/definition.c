@@ -296,6 +296,10 @@ check_expression(Node *expr, Definition *definition)
 		definition->problem = column_problem(definition->relid, (ColumnRef *) expr, false);
 }
 
+/*
+ * Notes as the definition's problem what the nodes could not have in its expressions, or what a key
+ * cannot be. Expressions are parsed and analyzed for that, and nothing of them is evaluated.
+ */
 static void
 check_expressions(Definition *definition)
 {

@@ -147,8 +147,8 @@ store_facts(Relation relation, ArrayType *indexes, ArrayType *parts)
 
 	values[Anum_pg_statistic_starelid - 1] = ObjectIdGetDatum(relid);
 	values[Anum_pg_statistic_staattnum - 1] = Int16GetDatum(InvalidAttrNumber);
-	values[Anum_pg_statistic_stakind1 - 1] = Int16GetDatum(
-														   indexes == NULL ? 0 : STATISTIC_KIND_INDEXES);
+	values[Anum_pg_statistic_stakind1 - 1] = Int16GetDatum(indexes == NULL ? 0 :
+														   STATISTIC_KIND_INDEXES);
 	values[Anum_pg_statistic_stanumbers1 - 1] = PointerGetDatum(indexes);
 	values[Anum_pg_statistic_stakind2 - 1] = Int16GetDatum(parts == NULL ? 0 :
 														   STATISTIC_KIND_NODES);

@@ -371,7 +371,8 @@ table_column(PlannerInfo *root, Index relid, AttrNumber attno)
 static List *
 add_row(PlannerInfo *root, List *columns, Index relid)
 {
-	Relation	rel = table_open(planner_rt_fetch(relid, root)->relid, NoLock); /* locked by the planner */
+	/* The planner has locked it. */
+	Relation	rel = table_open(planner_rt_fetch(relid, root)->relid, NoLock);
 	ListCell   *lc;
 
 	foreach(lc, rf_all_columns(rel))

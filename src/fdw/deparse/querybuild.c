@@ -52,14 +52,13 @@ print_whole_row(Var *var, BuildContext *cxt)
 	for (AttrNumber attno = 1; attno <= desc->natts; attno++)
 	{
 		Form_pg_attribute att = TupleDescAttr(desc, attno - 1);
+		Var		   *column;
 
 		if (att->attisdropped)
 			continue;
-		appendStringInfo(
-						 &buf, "%s%s", first ? "" : ", ",
-						 rf_print_in_statement((Node *) makeVar(var->varno, attno, att->atttypid,
-																att->atttypmod, att->attcollation, 0),
-											   cxt));
+		column = makeVar(var->varno, attno, att->atttypid, att->atttypmod, att->attcollation, 0);
+		appendStringInfo(&buf, "%s%s", first ? "" : ", ",
+						 rf_print_in_statement((Node *) column, cxt));
 		first = false;
 	}
 	table_close(table, NoLock);
@@ -639,9 +638,11 @@ rf_append_statement(StringInfo buf, BuildContext *cxt, RfRelInfo *info, List *co
 			continue;
 		}
 		if (!cxt->qualified && !cxt->items && IsA(var, Var))
-			appendStringInfoString(
-								   buf, quote_identifier(rf_remote_column(
-																		  rf_statement_table(cxt->root, var->varno), var->varattno)));
+		{
+			Oid			table = rf_statement_table(cxt->root, var->varno);
+
+			appendStringInfoString(buf, quote_identifier(rf_remote_column(table, var->varattno)));
+		}
 		else
 			appendStringInfoString(buf, print_column((Node *) var, cxt, info));
 

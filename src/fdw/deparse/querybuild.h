@@ -53,7 +53,7 @@ typedef struct BuildContext
 	NodeText   *node;			/* shared with all contexts inside; NULL: there are no partitions */
 	bool		typed;			/* columns must have the types that they have here */
 	bool		assigned;		/* INSERT assigns the columns of the outermost SELECT */
-	bool		writes;			/* the data node is not told the types of parameters: they are cast */
+	bool		writes;			/* parameters are cast: the node is not told their types */
 	bool		batched;		/* the statement runs for many values of its parameters, see
 								 * rf_batch_statement() */
 	bool		unbatched;		/* but cannot */

@@ -201,7 +201,8 @@ StaticAssertDecl(sizeof(RfRelInfo) <= 512, "RfRelInfo takes 1024 bytes of each c
  * Stands for the values of a column of local rows while a statement is made; no parameter of a plan
  * has such a number. RF_KEYS_PARAM is above them.
  */
-#define RF_LOCAL_PARAM(relid, attno)	(-2 - ((int) (relid) * (MaxTupleAttributeNumber + 1) + (attno)))
+#define RF_LOCAL_PARAM(relid, attno) \
+	(-2 - ((int) (relid) * (MaxTupleAttributeNumber + 1) + (attno)))
 
 /* The column that a SortGroupClause refers to, or NULL. */
 extern TargetEntry *rf_sortgroupref_tle(Index sortgroupref, List *tlist);

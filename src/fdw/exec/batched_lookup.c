@@ -696,6 +696,7 @@ arrays_for(RfLookup *lookup, Known *const *values, int count, int part)
 	Datum	   *arrays = palloc_array(Datum, lookup->params.count + 1);
 	Datum	   *members = palloc_array(Datum, count);
 	bool	   *isnull = palloc0_array(bool, count);
+	ArrayType  *array;
 	int			taken = 0;
 	int			lower = 1;
 
@@ -706,8 +707,9 @@ arrays_for(RfLookup *lookup, Known *const *values, int count, int part)
 	}
 	if (taken == 0)
 		return NULL;
-	arrays[lookup->params.count] = PointerGetDatum(construct_md_array(
-																	  members, isnull, 1, &taken, &lower, INT8OID, 8, FLOAT8PASSBYVAL, TYPALIGN_DOUBLE));
+	array = construct_md_array(members, isnull, 1, &taken, &lower, INT8OID, 8, FLOAT8PASSBYVAL,
+							   TYPALIGN_DOUBLE);
+	arrays[lookup->params.count] = PointerGetDatum(array);
 	for (int i = 0; i < lookup->params.count; i++)
 	{
 		const ValueType *type = &lookup->params.types[i];

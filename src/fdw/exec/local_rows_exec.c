@@ -195,6 +195,10 @@ hand_over(LocalRowsState *local)
 	rf_scan_set_local(local->scan, values);
 }
 
+/*
+ * Before the first row, and for each new value of the parameters: few rows are read and handed to
+ * the statement as arrays; more become inputs of its exchanges, which read them when they run.
+ */
 static void
 prepare(LocalRowsState *local)
 {

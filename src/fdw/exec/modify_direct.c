@@ -44,7 +44,7 @@ typedef struct DirectState
 	uint32		buffer_size;	/* of so many bytes */
 	List	   *retrieved;
 	RfResultReader *reader;		/* NULL: nothing is retrieved */
-	TupleTableSlot *target;		/* of a join: the target's part of a row, for RETURNING; else NULL */
+	TupleTableSlot *target;		/* of a join: the target's part of a row, for RETURNING; or NULL */
 	AttrNumber *target_attrs;	/* of each column retrieved: of the target, or 0 */
 	bool		set_processed;
 	MemoryContext context;		/* of the query */

@@ -346,8 +346,8 @@ set_up_params(RfScanParams *params, ForeignScanState *node, EState *estate)
 		 * "typmod given": without it char and bit would be printed as types of one character or
 		 * bit
 		 */
-		params->types[i] = format_type_extended(
-												type, -1, FORMAT_TYPE_TYPEMOD_GIVEN | FORMAT_TYPE_FORCE_QUALIFY);
+		params->types[i] = format_type_extended(type, -1, FORMAT_TYPE_TYPEMOD_GIVEN |
+												FORMAT_TYPE_FORCE_QUALIFY);
 		params->depends |= rf_text_depends(type);
 		i++;
 	}

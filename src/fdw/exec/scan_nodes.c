@@ -151,7 +151,8 @@ rf_scan_nodes_collect(RfScanState *state)
 
 	for (int i = 0; i < state->part_count; i++)
 	{
-		commands[i] = rf_command_create(rf_scan_part_session(&state->parts[i]), STATS_SQL, 0, false);
+		commands[i] = rf_command_create(rf_scan_part_session(&state->parts[i]), STATS_SQL, 0,
+										false);
 		rf_command_send(commands[i], NULL);
 	}
 	for (int i = 0; i < state->part_count; i++)

@@ -426,13 +426,13 @@ prune(RfScanState *state)
 	if (pruning->single == NULL)
 	{
 		MemoryContext caller = MemoryContextSwitchTo(state->context);
+		ForeignScan *plan = castNode(ForeignScan, state->scan->ss.ps.plan);
 		List	   *values = NIL;
 		ListCell   *lc;
 
 		foreach(lc, pruning->places)
 			values = lappend(values, list_nth(state->params.exprs, lfirst_int(lc)));
-		pruning->single = rf_single_node_create(values, pruning->keys,
-												((ForeignScan *) state->scan->ss.ps.plan)->fs_server);
+		pruning->single = rf_single_node_create(values, pruning->keys, plan->fs_server);
 		MemoryContextSwitchTo(caller);
 	}
 	only = rf_single_node(pruning->single, state->scan->ss.ps.ps_ExprContext, state->part_count);

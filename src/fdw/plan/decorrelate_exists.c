@@ -159,8 +159,8 @@ make_exists_once(Query *sub)
 	SubLink    *value = makeNode(SubLink);
 	BooleanTest *result = makeNode(BooleanTest);
 
-	sub->targetList = list_make1(
-								 makeTargetEntry((Expr *) makeBoolConst(true, false), 1, NULL, false));
+	sub->targetList = list_make1(makeTargetEntry((Expr *) makeBoolConst(true, false), 1, NULL,
+												 false));
 	sub->limitCount = (Node *) makeConst(INT8OID, -1, InvalidOid, sizeof(int64), Int64GetDatum(1),
 										 false, FLOAT8PASSBYVAL);
 	sub->limitOption = LIMIT_OPTION_COUNT;

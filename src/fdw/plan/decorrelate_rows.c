@@ -167,9 +167,9 @@ select_again(RfRewrite *cxt, Bitmapset *tables, List *columns, List *conjuncts)
 #if PG_VERSION_NUM >= 160000
 		if (rte->perminfoindex != 0)
 		{
-			RTEPermissionInfo *permissions = copyObject(
-														getRTEPermissionInfo(cxt->query->rteperminfos, rte));
+			RTEPermissionInfo *permissions = getRTEPermissionInfo(cxt->query->rteperminfos, rte);
 
+			permissions = copyObject(permissions);
 			read_only(permissions);
 			result->rteperminfos = lappend(result->rteperminfos, permissions);
 			rte->perminfoindex = list_length(result->rteperminfos);
@@ -375,6 +375,7 @@ rf_request_rows(RfRewrite *cxt, Query *sub, List *clauses, Oid server, List **co
 	List	   *equalities = NIL;
 	List	   *conjuncts;
 	List	   *names = NIL;
+	Node	   *all;
 	Query	   *rows;
 	RangeTblEntry *rte;
 	RangeTblRef *ref;
@@ -418,9 +419,8 @@ rf_request_rows(RfRewrite *cxt, Query *sub, List *clauses, Oid server, List **co
 		return false;
 
 	*correlations = equalities;
-	sub->jointree->quals = make_and_qual(
-										 sub->jointree->quals,
-										 request_mutator((Node *) makeBoolExpr(AND_EXPR, clauses, -1), &request));
+	all = request_mutator((Node *) makeBoolExpr(AND_EXPR, clauses, -1), &request);
+	sub->jointree->quals = make_and_qual(sub->jointree->quals, all);
 	rows = select_again(cxt, tables, copyObject(request.columns), conjuncts);
 	foreach(lc, rows->targetList)
 	{

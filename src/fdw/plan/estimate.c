@@ -540,6 +540,7 @@ moving_cost(const RfRelInfo *info, bool replicate, Cost *arriving)
 		(info->opts.fdw_tuple_cost + info->opts.byte_cost * info->est.width);
 }
 
+/* The cheapest of the ways in which the rows may come is a lower bound of all. */
 void
 rf_least_move(const RfRelInfo *info, bool replicate, bool filters, bool different, RfLeast *least)
 {

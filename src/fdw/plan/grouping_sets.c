@@ -72,10 +72,11 @@ first_column(Steps *steps, Expr *expr)
 	}
 	if (number == 0)
 	{
+		TargetEntry *tle;
+
 		number = list_length(steps->first->targetList) + 1;
-		steps->first->targetList = lappend(
-										   steps->first->targetList,
-										   makeTargetEntry(expr, number, psprintf("column%d", number), false));
+		tle = makeTargetEntry(expr, number, psprintf("column%d", number), false);
+		steps->first->targetList = lappend(steps->first->targetList, tle);
 	}
 	return column_number(steps, number);
 }

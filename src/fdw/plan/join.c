@@ -496,7 +496,8 @@ rf_why_apart(PlannerInfo *root, RelOptInfo *rel, RelOptInfo *other)
 
 		if (other->serverid != rel->serverid && nodes != NIL && others != NIL &&
 			!rf_are_among(nodes, others) && !rf_are_among(others, nodes))
-			return psprintf("it is on server \"%s\", and each of the two servers has nodes that the other has not",
+			return psprintf("it is on server \"%s\", and each of the two servers has nodes that "
+							"the other has not",
 							GetForeignServer(other->serverid)->servername);
 		if (other->serverid != rel->serverid)
 			return psprintf("it is on server \"%s\"",

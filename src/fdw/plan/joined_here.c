@@ -46,7 +46,8 @@ why_dearer(RelOptInfo *rel, RelOptInfo *other)
 	if (sent != NULL)
 		return psprintf("%s, and to send its rows was expected to cost more", sent->apart);
 	if (local_rows_of(rel, rel) != NULL)
-		return psprintf("it is on server \"%s\", and to send these rows there was expected to cost more",
+		return psprintf("it is on server \"%s\", and to send these rows there was expected to "
+						"cost more",
 						((RfRelInfo *) other->fdw_private)->server->servername);
 	return "another way was expected to cost less";
 }

@@ -176,6 +176,7 @@ place_relation(PlannerInfo *root, RelOptInfo *rel, RelOptInfo *home, List *colum
 {
 	RfRelInfo  *other = (RfRelInfo *) home->fdw_private;
 	RfRelInfo  *info = palloc0(sizeof(RfRelInfo));
+	const char *alias = planner_rt_fetch(rel->relid, root)->eref->aliasname;
 	Path	   *path = rf_cheapest_path(rel);
 
 	if (path == NULL)
@@ -196,8 +197,7 @@ place_relation(PlannerInfo *root, RelOptInfo *rel, RelOptInfo *home, List *colum
 	info->opts = other->opts;
 	info->local = true;
 	info->local_rels = list_make1(rel);
-	info->relation_name = pstrdup(
-								  quote_identifier(planner_rt_fetch(rel->relid, root)->eref->aliasname));
+	info->relation_name = pstrdup(quote_identifier(alias));
 	info->description = psprintf("rows of %s", info->relation_name);
 	info->tlist = add_to_flat_tlist(NIL, columns);
 	info->local_conds_sel = 1;

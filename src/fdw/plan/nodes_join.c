@@ -263,10 +263,10 @@ add_way(JoinContext *cxt, RfStrategy strategy, RfRelInfo *outer, RfRelInfo *inne
 /*
  * Returns false if a statement whose rows lie as well was found before and costs less than the
  * lower bound of this join. The join is done where the rows of `place` are; place NULL: where the
- * equalities' keys move the outer side's rows. A pair of relations can be joined in hundreds of ways:
- * most of them end here, before their moves are planned. The caller keeps *dearer, the cost of the
- * statement that was found before, for the next call with the same place. If a setting asks for a
- * strategy, all ways are planned.
+ * equalities' keys move the outer side's rows. A pair of relations can be joined in hundreds of
+ * ways: most of them end here, before their moves are planned. The caller keeps *dearer, the cost
+ * of the statement that was found before, for the next call with the same place. If a setting asks
+ * for a strategy, all ways are planned.
  */
 static bool
 is_worth(JoinContext *cxt, const RfFragment *place, List *equalities, const RfLeast *outer,

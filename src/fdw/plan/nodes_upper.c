@@ -74,8 +74,8 @@ gathering_exprs(PlannerInfo *root, UpperRelationKind stage)
 		case UPPERREL_WINDOW:
 			foreach(lc, parse->windowClause)
 			{
-				List	   *partition = clause_exprs(
-													 root, lfirst_node(WindowClause, lc)->partitionClause);
+				WindowClause *window = lfirst_node(WindowClause, lc);
+				List	   *partition = clause_exprs(root, window->partitionClause);
 
 				exprs = lc == list_head(parse->windowClause) ? partition :
 					list_intersection(exprs, partition);

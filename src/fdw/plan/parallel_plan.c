@@ -126,10 +126,11 @@ others_read_from(PlannerInfo *root, Relids relids, List *servers, int *unplanned
 			continue;
 		if (rte->rtekind == RTE_RELATION && rte->relkind == RELKIND_FOREIGN_TABLE)
 		{
+			Oid			server = GetForeignServerIdByRelId(rte->relid);
+
 			if (table_is_on(rte->relid, rte->relkind, servers))
 				return true;
-			*streams += list_length(
-									servers_of(GetForeignServer(GetForeignServerIdByRelId(rte->relid))));
+			*streams += list_length(servers_of(GetForeignServer(server)));
 		}
 		else if (rte->rtekind == RTE_SUBQUERY && rel != NULL && rel->subroot != NULL)
 		{

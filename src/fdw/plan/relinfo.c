@@ -33,8 +33,8 @@ char *
 rf_local_name(RangeTblEntry *rte)
 {
 	const char *name = get_rel_name(rte->relid);
-	char	   *qualified = quote_qualified_identifier(
-													   get_namespace_name(get_rel_namespace(rte->relid)), name);
+	const char *schema = get_namespace_name(get_rel_namespace(rte->relid));
+	char	   *qualified = quote_qualified_identifier(schema, name);
 
 	if (strcmp(rte->eref->aliasname, name) == 0)
 		return qualified;
@@ -314,9 +314,11 @@ rf_scanned_rel(RelOptInfo *rel)
 Path *
 rf_create_select_path(PlannerInfo *root, RelOptInfo *rel, RfEstimate *est, List *pathkeys)
 {
-	ForeignPath *scan = rf_create_foreign_upper_path(
-													 root, rf_scanned_rel(rel), rel->reltarget, est->rows, est->startup_cost,
-													 est->total_cost, pathkeys, rf_path_private(rel->fdw_private, 0));
+	ForeignPath *scan;
+
+	scan = rf_create_foreign_upper_path(root, rf_scanned_rel(rel), rel->reltarget, est->rows,
+										est->startup_cost, est->total_cost, pathkeys,
+										rf_path_private(rel->fdw_private, 0));
 
 	return (Path *) create_projection_path(root, rel, (Path *) scan, rel->reltarget);
 }

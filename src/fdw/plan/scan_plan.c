@@ -505,9 +505,8 @@ add_keys(PlannerInfo *root, RelOptInfo *rel, List *remote_exprs, Expr *condition
 	keys = list_length((*query)->params) == place + 1 ? llast((*query)->params) : NULL;
 	if (keys == NULL || !IsA(keys, Param) || keys->paramid != RF_KEYS_PARAM)
 		elog(ERROR, "the keys are not the last parameter of a remote statement");
-	(*query)->params = list_concat(
-								   list_copy(all->params),
-								   list_make1(makeNullConst(keys->paramtype, -1, keys->paramcollid)));
+	(*query)->params = lappend(list_copy(all->params),
+							   makeNullConst(keys->paramtype, -1, keys->paramcollid));
 	return all->sql;
 }
 

@@ -71,8 +71,8 @@ output_columns(PlannerInfo *root, RfRelInfo *info, SetOperationStmt *op)
 			/* other values may be the same in the other type */
 			if (info->upper.distinct || rf_is_set_operation(info))
 				return NIL;
-			tle->expr = (Expr *) coerce_to_common_type(
-													   NULL, (Node *) tle->expr, list_nth_oid(op->colTypes, tle->resno - 1),
+			tle->expr = (Expr *) coerce_to_common_type(NULL, (Node *) tle->expr,
+													   list_nth_oid(op->colTypes, tle->resno - 1),
 													   "UNION");
 			tle->ressortgroupref = 0;
 		}

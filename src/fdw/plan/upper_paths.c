@@ -15,6 +15,16 @@
 
 #include "plan.h"
 
+/* Adds to `rel` a path whose statement is that of `scanned`. */
+static void
+add_statement_path(PlannerInfo *root, RelOptInfo *rel, RelOptInfo *scanned, PathTarget *target,
+				   const RfEstimate *est, List *pathkeys, List *private)
+{
+	rf_add_path(root, rel, (Path *)
+				rf_create_foreign_upper_path(root, scanned, target, est->rows, est->startup_cost,
+											 est->total_cost, pathkeys, private));
+}
+
 static void
 add_relation_path(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input_rel,
 				  RelOptInfo *output_rel, void *extra)
@@ -27,10 +37,7 @@ add_relation_path(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input_
 	info = rf_build_upper(root, stage, input_rel, output_rel, extra, &target);
 	if (info == NULL)
 		return;
-	rf_add_path(root, output_rel, (Path *)
-				rf_create_foreign_upper_path(root, output_rel, target, info->est.rows,
-											 info->est.startup_cost, info->est.total_cost, NIL,
-											 NIL));
+	add_statement_path(root, output_rel, output_rel, target, &info->est, NIL, NIL);
 	if (stage != UPPERREL_PARTIAL_GROUP_AGG)
 		rf_add_partial_path(root, output_rel, info->upper.scanrel->relids, target, NIL);
 }
@@ -54,10 +61,7 @@ add_ordered_path(PlannerInfo *root, RelOptInfo *input_rel, RelOptInfo *ordered_r
 
 	rf_estimate(root, input_rel, NIL, root->sort_pathkeys, NULL, &est);
 	target = rf_upper_target(root, UPPERREL_ORDERED, input_rel, &est);
-	rf_add_path(root, ordered_rel, (Path *)
-				rf_create_foreign_upper_path(root, input_rel, target,
-											 est.rows, est.startup_cost, est.total_cost,
-											 root->sort_pathkeys, NIL));
+	add_statement_path(root, ordered_rel, input_rel, target, &est, root->sort_pathkeys, NIL);
 }
 
 /* LIMIT and OFFSET, with or without ORDER BY below. */
@@ -79,22 +83,16 @@ add_limit_path(PlannerInfo *root, RelOptInfo *input_rel, RelOptInfo *final_rel,
 	/* of a partitioned table core has kept only Append paths of its partitions */
 	if (!extra->limit_needed && IS_PARTITIONED_REL(rel) && info->select != NULL &&
 		info->select->left != NULL && root->parse->sortClause == NIL)
-		rf_add_path(root, final_rel,
-					(Path *) rf_create_foreign_upper_path(
-														  root, rf_scanned_rel(rel), root->upper_targets[UPPERREL_FINAL],
-														  info->est.rows, info->est.startup_cost,
-														  info->est.total_cost, NIL,
-														  rf_path_private(info, 0)));
+		add_statement_path(root, final_rel, rf_scanned_rel(rel),
+						   root->upper_targets[UPPERREL_FINAL], &info->est, NIL,
+						   rf_path_private(info, 0));
 	if (!rf_limit_is_shippable(root, rel, extra))
 		return;
 
 	rf_estimate(root, rel, NIL, pathkeys, extra, &est);
 	target = rf_upper_target(root, UPPERREL_FINAL, rel, &est);
-	rf_add_path(root, final_rel,
-				(Path *) rf_create_foreign_upper_path(
-													  root, rf_scanned_rel(rel), target, est.rows, est.startup_cost,
-													  est.total_cost, pathkeys,
-													  rf_path_private((RfRelInfo *) rel->fdw_private, RF_PATH_LIMIT)));
+	add_statement_path(root, final_rel, rf_scanned_rel(rel), target, &est, pathkeys,
+					   rf_path_private((RfRelInfo *) rel->fdw_private, RF_PATH_LIMIT));
 }
 
 /*
@@ -130,11 +128,8 @@ add_projected_path(PlannerInfo *root, RelOptInfo *input_rel, RelOptInfo *final_r
 		return;
 	}
 	rf_estimate(root, final_rel, NIL, pathkeys, extra->limit_needed ? extra : NULL, &est);
-	rf_add_path(root, final_rel,
-				(Path *) rf_create_foreign_upper_path(
-													  root, final_rel, target, est.rows, est.startup_cost, est.total_cost,
-													  pathkeys,
-													  rf_path_private(info, extra->limit_needed ? RF_PATH_LIMIT : 0)));
+	add_statement_path(root, final_rel, final_rel, target, &est, pathkeys,
+					   rf_path_private(info, extra->limit_needed ? RF_PATH_LIMIT : 0));
 }
 
 /*

@@ -39,7 +39,8 @@ rf_contest_crosses(const RfNodeId *node)
 		RfConnection *other = rf_engine->by_peer[i];
 
 		if (other && !other->accepted && other->phase != RF_PHASE_DROPPING &&
-			rf_same_node(&rf_shared->peers[i].node, node) && other->retry_us == 0 && ours_first &&
+			rf_same_node(&rf_shared->peers[i].node, node) && other->attempt.retry_us == 0 &&
+			ours_first &&
 			(other->phase != RF_PHASE_UP || rf_now_us() - other->deadline_us < RF_CROSSING_US))
 			return true;
 	}
@@ -81,7 +82,7 @@ give_up_attempts(const RfNodeId *node)
 		if (other == NULL || other->accepted || other->phase == RF_PHASE_UP ||
 			other->phase == RF_PHASE_DROPPING || !rf_same_node(&rf_shared->peers[i].node, node))
 			continue;
-		other->crossed = true;
+		other->attempt.crossed = true;
 		rf_connection_fail(other, &error);
 	}
 }

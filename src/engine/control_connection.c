@@ -36,11 +36,13 @@ rf_connection_new(int fd, bool accepted)
 	connection->deadline_us = connection->started_us + rf_handshake_limit_us();
 	for (i = 0; i < RF_MAX_LANES; i++)
 	{
-		connection->sockets[i].source.kind = RF_SOURCE_DATA;
-		connection->sockets[i].source.fd = -1;
-		connection->sockets[i].connection = connection;
-		connection->sockets[i].lane = i;
-		connection->waiting_socket[i] = -1;
+		RfConnectionLane *lane = &connection->by_lane[i];
+
+		lane->socket.source.kind = RF_SOURCE_DATA;
+		lane->socket.source.fd = -1;
+		lane->socket.connection = connection;
+		lane->socket.lane = i;
+		lane->waiting_socket = -1;
 	}
 	if (accepted)
 	{
@@ -216,7 +218,7 @@ rf_connection_refuse(RfConnection *connection, uint32_t reason, const char *mess
 	(void) send(connection->source.fd, connection->handshake.out, connection->handshake.out_used,
 				MSG_NOSIGNAL | MSG_DONTWAIT);
 	memset(&error, 0, sizeof(error));
-	connection->crossed = true; /* told already */
+	connection->attempt.crossed = true; /* told already */
 	rf_error(&error, RF_ERROR_CONNECTION, NULL, NULL, "%s", message);
 	rf_connection_fail(connection, &error);
 }
@@ -255,11 +257,11 @@ tell_why(RfConnection *connection, const RfError *error)
 				 error->detail[0] ? errdetail_internal("%s", error->detail) : 0));
 	}
 	else if (peer)
-		ereport(connection->crossed ? DEBUG1 : LOG, /* a connection that is no longer needed has
-													 * not failed */
+		ereport(connection->attempt.crossed ? DEBUG1 : LOG, /* a connection that is no longer
+															 * needed has not failed */
 				(errcode(rf_error_sqlstate(error->kind)),
 				 errmsg("rdma_fdw engine: %s", connection->error.message)));
-	else if (!connection->crossed)
+	else if (!connection->attempt.crossed)
 	{
 		char		address[64] = "unknown";
 
@@ -281,13 +283,15 @@ close_data_sockets(RfConnection *connection)
 
 	for (i = 0; i < RF_MAX_LANES; i++)
 	{
-		rf_unwatch(&connection->sockets[i].source);
-		if (connection->sockets[i].source.fd >= 0)
-			close(connection->sockets[i].source.fd);
-		connection->sockets[i].source.fd = -1;
-		if (connection->waiting_socket[i] >= 0)
-			close(connection->waiting_socket[i]);
-		connection->waiting_socket[i] = -1;
+		RfConnectionLane *lane = &connection->by_lane[i];
+
+		rf_unwatch(&lane->socket.source);
+		if (lane->socket.source.fd >= 0)
+			close(lane->socket.source.fd);
+		lane->socket.source.fd = -1;
+		if (lane->waiting_socket >= 0)
+			close(lane->waiting_socket);
+		lane->waiting_socket = -1;
 	}
 }
 
@@ -299,11 +303,13 @@ rf_connection_drop_lanes(RfConnection *connection, const RfError *error)
 	/* Only a lane may destroy a queue pair, even if it has not seen it yet. */
 	for (uint32_t i = 0; i < connection->lanes; i++)
 	{
-		if (connection->qps[i] == NULL)
+		RfConnectionLane *lane = &connection->by_lane[i];
+
+		if (lane->qp == NULL)
 			continue;
 		if (!connection->with_lanes)
-			rf_lane_add_connection(rf_engine->lanes[i], connection->peer, connection->qps[i], NULL);
-		connection->qps[i] = NULL;
+			rf_lane_add_connection(rf_engine->lanes[i], connection->peer, lane->qp, NULL);
+		lane->qp = NULL;
 		connection->lanes_dropping++;
 		any = true;
 		rf_lane_drop_connection(rf_engine->lanes[i], connection->peer, error);
@@ -361,7 +367,7 @@ rf_connection_finish(RfConnection *connection)
 	rf_engine->by_peer[connection->peer] = NULL;
 	explicit_bzero(peer->token, sizeof(peer->token));
 	peer->error = connection->error;
-	atomic_store(&peer->state, connection->crossed ? RF_PEER_FREE : RF_PEER_FAILED);
+	atomic_store(&peer->state, connection->attempt.crossed ? RF_PEER_FREE : RF_PEER_FAILED);
 	rf_peers_wake(connection->peer);
 	connection->dead = true;
 }

@@ -179,14 +179,14 @@ read_in(RfConnection *connection)
 				if (hs->out_used > 0 && connection->tls == NULL)
 					(void) send(connection->source.fd, hs->out, hs->out_used,
 								MSG_NOSIGNAL | MSG_DONTWAIT);
-				if (hs->crossing && connection->retries < RF_CROSSING_RETRIES)
+				if (hs->crossing && connection->attempt.retries < RF_CROSSING_RETRIES)
 				{
 					/*
 					 * The token is still valid. Normally the other side's connection arrives
 					 * before we try again.
 					 */
-					connection->retries++;
-					connection->retry_us = rf_now_us() + RF_CROSSING_RETRY_US;
+					connection->attempt.retries++;
+					connection->attempt.retry_us = rf_now_us() + RF_CROSSING_RETRY_US;
 					rf_connection_close_socket(connection);
 					return;
 				}
@@ -203,7 +203,7 @@ read_in(RfConnection *connection)
 
 /* ---------- the initiator's beginning ---------- */
 
-/* Tries the peer's addresses in order, beginning with connection->address. */
+/* Tries the peer's addresses in order, beginning with connection->attempt.address. */
 static void
 connect_next(RfConnection *connection, RfError *error)
 {
@@ -215,7 +215,7 @@ connect_next(RfConnection *connection, RfError *error)
 		const char *from = peer->addresses;
 		int			i;
 
-		for (i = 0; i < connection->address && from; i++)
+		for (i = 0; i < connection->attempt.address && from; i++)
 		{
 			from = strchr(from, ',');
 			from = from ? from + 1 : NULL;
@@ -235,11 +235,11 @@ connect_next(RfConnection *connection, RfError *error)
 
 			for (from = strchr(from, ','); from; from = strchr(from + 1, ','))
 				left++;
-			connection->attempt_us = now + (connection->deadline_us - now) / left;
+			connection->attempt.until_us = now + (connection->deadline_us - now) / left;
 			return;
 		}
 		rf_connection_close_socket(connection);
-		connection->address++;
+		connection->attempt.address++;
 	}
 }
 
@@ -249,7 +249,7 @@ start_initiator(RfConnection *connection)
 	RfError		error;
 
 	connection->phase = RF_PHASE_CONNECTING;
-	connection->address = 0;
+	connection->attempt.address = 0;
 	memset(&error, 0, sizeof(error));
 	rf_error(&error, RF_ERROR_CONNECTION, NULL, NULL, "it has no address");
 	connect_next(connection, &error);
@@ -276,7 +276,7 @@ connected(RfConnection *connection)
 		memset(&error, 0, sizeof(error));
 		rf_error(&error, RF_ERROR_CONNECTION, NULL, NULL, "%s", strerror(problem));
 		rf_connection_close_socket(connection);
-		connection->address++;
+		connection->attempt.address++;
 		connect_next(connection, &error);
 		return;
 	}
@@ -522,15 +522,15 @@ rf_connections_timers(int64_t now)
 			}
 			continue;
 		}
-		if (connection->retry_us != 0 && now >= connection->retry_us)
+		if (connection->attempt.retry_us != 0 && now >= connection->attempt.retry_us)
 		{
 			RfPeer	   *peer = &rf_shared->peers[connection->peer];
 
-			connection->retry_us = 0;
+			connection->attempt.retry_us = 0;
 			if (rf_peer_find(&peer->node, false) != RF_NO_PEER)
 			{
 				/* As expected: its connection exists and ours is not needed. */
-				connection->crossed = true;
+				connection->attempt.crossed = true;
 				rf_error(&error, RF_ERROR_CONNECTION, NULL, NULL,
 						 "the other node's connection is used");
 				rf_connection_fail(connection, &error);
@@ -540,11 +540,11 @@ rf_connections_timers(int64_t now)
 			continue;
 		}
 		if (connection->phase == RF_PHASE_CONNECTING && connection->source.fd >= 0 &&
-			now >= connection->attempt_us && now < connection->deadline_us)
+			now >= connection->attempt.until_us && now < connection->deadline_us)
 		{
 			rf_error(&error, RF_ERROR_CONNECTION, NULL, NULL, "timeout");
 			rf_connection_close_socket(connection);
-			connection->address++;
+			connection->attempt.address++;
 			connect_next(connection, &error);
 			continue;
 		}
@@ -574,10 +574,10 @@ rf_connections_deadline(void)
 			return 0;
 		if (connection->phase == RF_PHASE_UP)
 			due = Min(connection->ping_us, connection->heard_us + peer_timeout_us());
-		else if (connection->retry_us != 0)
-			due = Min(due, connection->retry_us);
+		else if (connection->attempt.retry_us != 0)
+			due = Min(due, connection->attempt.retry_us);
 		else if (connection->phase == RF_PHASE_CONNECTING)
-			due = Min(due, connection->attempt_us);
+			due = Min(due, connection->attempt.until_us);
 		first = Min(first, due);
 	}
 	return first;

@@ -91,6 +91,28 @@ typedef enum RfConnectionPhase
 	RF_PHASE_DROPPING			/* lanes are letting go */
 } RfConnectionPhase;
 
+/* What an initiator tries, and tries again. */
+typedef struct RfAttempt
+{
+	int			address;		/* which address of the peer's list is being tried */
+	int64_t		until_us;		/* until when, if there is another */
+	int64_t		retry_us;		/* refused for a connection the other way: try again then; 0 = no */
+	int			retries;
+	bool		crossed;		/* failed only because both nodes connected at once */
+} RfAttempt;
+
+/* A connection's queue pair of one lane, while it is set up. */
+typedef struct RfConnectionLane
+{
+	RfQp	   *qp;				/* the lane's, once it is told of it; NULL before and after */
+	bool		have_blob;
+	uint8_t		blob[RF_QP_BLOB_SIZE];	/* of the peer's queue pair */
+	RfDataSocket socket;		/* initiator: on the way */
+	int			waiting_socket; /* acceptor: attached before its blob came; -1 if not */
+	bool		connected;
+	RfLaneProof proof;			/* the lane reads it */
+} RfConnectionLane;
+
 /* One control connection, from connect or accept to its end; from SETUP on it owns a peer entry. */
 struct RfConnection
 {
@@ -111,17 +133,12 @@ struct RfConnection
 	int64_t		ping_us;		/* when the next PING is due */
 	uint32_t	round_trips[RF_ROUND_TRIPS];	/* microseconds, the latest, in a ring */
 	uint32_t	round_trip_count;	/* so far */
-	int64_t		retry_us;		/* initiator refused for a connection the other way: try again
-								 * then, 0 = no */
-	int			retries;
 	int64_t		asked_us;		/* proven, and its node's old connection was asked then for a sign
 								 * of life; 0 = it does not wait */
 	uint32_t	role;			/* accepted: of its token, see RfToken */
 	uint32_t	role_limit;
-	bool		crossed;		/* failed only because both nodes connected at once */
 	bool		was_up;
-	int			address;		/* which address of the peer's list is being tried */
-	int64_t		attempt_us;		/* and until when, if there is another */
+	RfAttempt	attempt;
 	uint8_t		connection_id[16];
 	uint8_t		secret[RF_TOKEN_SIZE];	/* until the connection set is up */
 	uint32_t	lanes;
@@ -131,19 +148,12 @@ struct RfConnection
 	uint8_t    *proof_memory;	/* RF_PROOF_SIZE bytes for each lane to receive proof and mails,
 								 * and behind them as many to send from; NULL without proofs */
 	RfRegion   *proof_region;	/* registration of it */
-	RfLaneProof proofs[RF_MAX_LANES];	/* the lanes read them */
 	uint32_t	lanes_proven;
 	bool		with_lanes;		/* the lanes have the queue pairs */
 	RfError		path_error;		/* why the device was given up for the software transport */
 	RfRegion   *pages;			/* shared buffers, as a source; NULL = not registered */
 	bool		pages_refused;	/* the device cannot */
-	RfQp	   *qps[RF_MAX_LANES];
-	bool		have_blob[RF_MAX_LANES];
-	uint8_t		blobs[RF_MAX_LANES][RF_QP_BLOB_SIZE];
-	RfDataSocket sockets[RF_MAX_LANES]; /* initiator: on the way */
-	int			waiting_socket[RF_MAX_LANES];	/* acceptor: attached before its blob came; -1 if
-												 * not */
-	bool		connected[RF_MAX_LANES];
+	RfConnectionLane by_lane[RF_MAX_LANES];
 	bool		local_sockets;
 	uint32_t	lanes_dropping;
 	RfError		error;			/* why it is being dropped */

@@ -26,7 +26,7 @@
 static void
 wake_lane(RfLaneThread *lane)
 {
-	atomic_store(&lane->pending, 1);
+	atomic_store(&lane->talk.pending, 1);
 	rf_lane_wake(lane->lane);
 }
 
@@ -36,16 +36,16 @@ command(RfLaneThread *lane, LaneCommandKind kind, int peer, uint32_t flow, RfQp 
 {
 	LaneCommand *slot;
 
-	pthread_mutex_lock(&lane->lock);
-	slot = &lane->commands[lane->command_head++ % lane->command_size];
+	pthread_mutex_lock(&lane->talk.lock);
+	slot = &lane->talk.commands[lane->talk.command_head++ % lane->talk.command_size];
 	slot->kind = kind;
 	slot->peer = peer;
 	slot->flow = flow;
 	slot->qp = qp;
 	slot->proof = proof;
 	if (error != NULL)
-		lane->drop_errors[peer] = *error;
-	pthread_mutex_unlock(&lane->lock);
+		lane->talk.drop_errors[peer] = *error;
+	pthread_mutex_unlock(&lane->talk.lock);
 	wake_lane(lane);
 }
 
@@ -76,10 +76,10 @@ rf_lane_attach_flow(RfLaneThread *lane, uint32_t flow_index)
 void
 rf_lane_tune(RfLaneThread *lane, const RfLaneConfig *config)
 {
-	pthread_mutex_lock(&lane->lock);
-	lane->tune = *config;
-	lane->tuned = true;
-	pthread_mutex_unlock(&lane->lock);
+	pthread_mutex_lock(&lane->talk.lock);
+	lane->talk.tune = *config;
+	lane->talk.tuned = true;
+	pthread_mutex_unlock(&lane->talk.lock);
 	wake_lane(lane);
 }
 
@@ -258,22 +258,22 @@ run_commands(RfLaneThread *lane)
 {
 	uint64_t	end;
 
-	if (atomic_load(&lane->pending) == 0)
+	if (atomic_load(&lane->talk.pending) == 0)
 		return false;
-	pthread_mutex_lock(&lane->lock);
-	atomic_store(&lane->pending, 0);
-	end = lane->command_head;
-	if (lane->tuned)
-		take_settings(lane, &lane->tune);
-	lane->tuned = false;
-	while (lane->command_tail != end)
+	pthread_mutex_lock(&lane->talk.lock);
+	atomic_store(&lane->talk.pending, 0);
+	end = lane->talk.command_head;
+	if (lane->talk.tuned)
+		take_settings(lane, &lane->talk.tune);
+	lane->talk.tuned = false;
+	while (lane->talk.command_tail != end)
 	{
-		LaneCommand next = lane->commands[lane->command_tail++ % lane->command_size];
+		LaneCommand next = lane->talk.commands[lane->talk.command_tail++ % lane->talk.command_size];
 		RfError		error;
 
 		if (next.kind == LANE_DROP)
-			error = lane->drop_errors[next.peer];
-		pthread_mutex_unlock(&lane->lock);
+			error = lane->talk.drop_errors[next.peer];
+		pthread_mutex_unlock(&lane->talk.lock);
 		switch (next.kind)
 		{
 			case LANE_ADD:
@@ -289,9 +289,9 @@ run_commands(RfLaneThread *lane)
 				rf_lane_flow_attach(lane, next.flow);
 				break;
 		}
-		pthread_mutex_lock(&lane->lock);
+		pthread_mutex_lock(&lane->talk.lock);
 	}
-	pthread_mutex_unlock(&lane->lock);
+	pthread_mutex_unlock(&lane->talk.lock);
 	return true;
 }
 
@@ -497,7 +497,7 @@ sleep_until_woken(RfLaneThread *lane, int timeout_ms)
 
 	atomic_store(&shared->asleep, 1);
 	if (atomic_load(&shared->ring[atomic_load(&shared->tail) % RF_MAX_FLOWS]) == 0 &&
-		atomic_load(&lane->pending) == 0 && !atomic_load(&lane->stop) &&
+		atomic_load(&lane->talk.pending) == 0 && !atomic_load(&lane->stop) &&
 		!rf_queue_may_continue(lane) && !rf_claims_may_grant(lane))
 	{
 		lane_count(&shared->sleeps, 1);
@@ -574,9 +574,9 @@ free_lane(RfLaneThread *lane)
 			free(lane->local[i]);
 	free(lane->local);
 	free(lane->wcs);
-	free(lane->commands);
-	free(lane->notices);
-	pthread_mutex_destroy(&lane->lock);
+	free(lane->talk.commands);
+	free(lane->talk.notices);
+	pthread_mutex_destroy(&lane->talk.lock);
 	free(lane);
 }
 
@@ -614,15 +614,16 @@ rf_lane_start(const RfLaneConfig *config, RfError *error)
 	lane_list_init(&lane->asking, LANE_LINK_CLAIM);
 	lane->claim_at = lane->watch_at = INT64_MAX;
 	rf_queue_init(lane);
-	pthread_mutex_init(&lane->lock, NULL);
+	pthread_mutex_init(&lane->talk.lock, NULL);
 
 	/* Each flow at most once and each connection a few times, see rf_lane_notice. */
-	lane->command_size = lane->notice_size = flows + 4 * RF_MAX_PEERS;
+	lane->talk.command_size = lane->talk.notice_size = flows + 4 * RF_MAX_PEERS;
 	lane->local = calloc(flows, sizeof(LaneFlow *));
 	lane->wcs = calloc(LANE_MAX_POLL, sizeof(RfWc));
-	lane->commands = calloc(lane->command_size, sizeof(LaneCommand));
-	lane->notices = calloc(lane->notice_size, sizeof(LaneNotice));
-	if (lane->local == NULL || lane->wcs == NULL || lane->commands == NULL || lane->notices == NULL)
+	lane->talk.commands = calloc(lane->talk.command_size, sizeof(LaneCommand));
+	lane->talk.notices = calloc(lane->talk.notice_size, sizeof(LaneNotice));
+	if (lane->local == NULL || lane->wcs == NULL ||
+		lane->talk.commands == NULL || lane->talk.notices == NULL)
 	{
 		(void) rf_error(error, RF_ERROR_RESOURCES, NULL, NULL, "out of memory for a lane");
 		free_lane(lane);

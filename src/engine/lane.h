@@ -204,6 +204,25 @@ typedef struct LaneNotice
 	uint32_t	flow;
 } LaneNotice;
 
+/* Between the main thread and the lane; `lock` guards all but `pending`. */
+typedef struct LaneTalk
+{
+	_Atomic uint32_t pending;	/* commands or tuned settings wait; raised under `lock` */
+	pthread_mutex_t lock;
+	LaneCommand *commands;		/* ring */
+	uint32_t	command_size;
+	uint64_t	command_head;
+	uint64_t	command_tail;
+	LaneNotice *notices;		/* ring */
+	uint32_t	notice_size;
+	uint64_t	notice_head;
+	uint64_t	notice_tail;
+	RfError		lost_errors[RF_MAX_PEERS];	/* of RF_LANE_CONNECTION_LOST */
+	RfError		drop_errors[RF_MAX_PEERS];	/* of LANE_DROP */
+	bool		tuned;
+	RfLaneConfig tune;
+} LaneTalk;
+
 struct RfLaneThread
 {
 	RfLaneConfig config;
@@ -234,22 +253,8 @@ struct RfLaneThread
 	RfThrottle	throttle;
 	uint32_t	numbered;		/* queue pairs that got a number from us */
 
-	/* Between the main thread and the lane. */
-	atomic_bool stop;
-	_Atomic uint32_t pending;	/* commands or tuned settings wait; raised under `lock` */
-	pthread_mutex_t lock;
-	LaneCommand *commands;		/* ring, guarded */
-	uint32_t	command_size;
-	uint64_t	command_head;
-	uint64_t	command_tail;
-	LaneNotice *notices;		/* ring, guarded */
-	uint32_t	notice_size;
-	uint64_t	notice_head;
-	uint64_t	notice_tail;
-	RfError		lost_errors[RF_MAX_PEERS];	/* guarded: of RF_LANE_CONNECTION_LOST */
-	RfError		drop_errors[RF_MAX_PEERS];	/* guarded: of LANE_DROP */
-	bool		tuned;			/* guarded */
-	RfLaneConfig tune;			/* guarded */
+	atomic_bool stop;			/* the main thread sets it */
+	LaneTalk	talk;
 };
 
 static inline void

@@ -17,12 +17,12 @@ rf_lane_notice(RfLaneThread *lane, RfLaneEventKind kind, int peer, uint32_t flow
 	 * Never full: a flow is detached once and a connection lost and dropped once before the main
 	 * thread, which reads the notice first, attaches or adds it again.
 	 */
-	pthread_mutex_lock(&lane->lock);
-	notice = &lane->notices[lane->notice_head++ % lane->notice_size];
+	pthread_mutex_lock(&lane->talk.lock);
+	notice = &lane->talk.notices[lane->talk.notice_head++ % lane->talk.notice_size];
 	notice->kind = kind;
 	notice->peer = peer;
 	notice->flow = flow;
-	pthread_mutex_unlock(&lane->lock);
+	pthread_mutex_unlock(&lane->talk.lock);
 
 	/* Fails only if the counter is full, and then it is readable anyway. */
 	if (write(lane->config.main_wake_fd, &one, sizeof(one)) < 0)
@@ -35,19 +35,19 @@ rf_lane_event(RfLaneThread *lane, RfLaneEvent *event)
 	bool		found;
 
 	memset(event, 0, sizeof(*event));
-	pthread_mutex_lock(&lane->lock);
-	found = lane->notice_tail != lane->notice_head;
+	pthread_mutex_lock(&lane->talk.lock);
+	found = lane->talk.notice_tail != lane->talk.notice_head;
 	if (found)
 	{
-		LaneNotice *notice = &lane->notices[lane->notice_tail++ % lane->notice_size];
+		LaneNotice *notice = &lane->talk.notices[lane->talk.notice_tail++ % lane->talk.notice_size];
 
 		event->kind = notice->kind;
 		event->peer = notice->peer;
 		event->flow = notice->flow;
 		if (notice->kind == RF_LANE_CONNECTION_LOST)
-			event->error = lane->lost_errors[notice->peer];
+			event->error = lane->talk.lost_errors[notice->peer];
 	}
-	pthread_mutex_unlock(&lane->lock);
+	pthread_mutex_unlock(&lane->talk.lock);
 	return found;
 }
 
@@ -60,9 +60,9 @@ rf_lane_lost(RfLaneThread *lane, int peer, const RfError *error)
 		return;
 	connection->failed = true;
 	connection->chain = 0;
-	pthread_mutex_lock(&lane->lock);
-	lane->lost_errors[peer] = *error;
-	pthread_mutex_unlock(&lane->lock);
+	pthread_mutex_lock(&lane->talk.lock);
+	lane->talk.lost_errors[peer] = *error;
+	pthread_mutex_unlock(&lane->talk.lock);
 	rf_lane_notice(lane, RF_LANE_CONNECTION_LOST, peer, 0);
 }
 

@@ -84,7 +84,7 @@ rf_prove_begin(RfConnection *connection, RfError *error)
 	connection->lanes_proven = 0;
 	for (uint32_t i = 0; i < connection->lanes; i++)
 	{
-		RfLaneProof *proof = &connection->proofs[i];
+		RfLaneProof *proof = &connection->by_lane[i].proof;
 
 		memset(proof, 0, sizeof(*proof));
 		proof->landing = (const uint64_t *) (connection->proof_memory + (size_t) i * RF_PROOF_SIZE);
@@ -112,7 +112,7 @@ rf_prove_ask(const RfConnection *connection, RfControlLinked *linked)
 	memset(linked, 0, sizeof(*linked));
 	linked->remote_addr = (uint64_t) (uintptr_t) connection->proof_memory;
 	linked->rkey = connection->proof_region->rkey;
-	linked->number = connection->proofs[0].number;
+	linked->number = connection->by_lane[0].proof.number;
 }
 
 void
@@ -122,7 +122,7 @@ rf_prove_asked(RfConnection *connection, const RfControlLinked *linked)
 
 	for (uint32_t i = 0; i < connection->lanes; i++)
 	{
-		RfLaneProof *proof = &connection->proofs[i];
+		RfLaneProof *proof = &connection->by_lane[i].proof;
 		uint64_t   *source = (uint64_t *) (connection->proof_memory +
 										   (size_t) (connection->lanes + i) * RF_PROOF_SIZE);
 

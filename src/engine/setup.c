@@ -100,18 +100,19 @@ make_queue_pairs(RfConnection *connection)
 	config.context = (void *) (intptr_t) connection->peer;
 	for (i = 0; i < connection->lanes; i++)
 	{
+		RfConnectionLane *lane = &connection->by_lane[i];
 		RfControlQp qp;
 
-		connection->qps[i] = provider->qp_create(connection->domain,
-												 rf_lane_cq(rf_engine->lanes[i]), &config, &error);
-		if (connection->qps[i] == NULL)
+		lane->qp = provider->qp_create(connection->domain, rf_lane_cq(rf_engine->lanes[i]),
+									   &config, &error);
+		if (lane->qp == NULL)
 		{
 			fail(connection, &error);
 			return false;
 		}
 		memset(&qp, 0, sizeof(qp));
 		qp.lane = i;
-		provider->qp_local(connection->qps[i], qp.blob);
+		provider->qp_local(lane->qp, qp.blob);
 		rf_connection_send(connection, RF_CONTROL_QP, &qp, sizeof(qp));
 		if (connection->phase != RF_PHASE_SETUP)
 			return false;
@@ -273,13 +274,13 @@ rf_setup_qp(RfConnection *connection, const RfControlQp *qp)
 {
 	if (rf_path_void(&connection->path))
 		return;
-	if (qp->lane >= connection->lanes || connection->have_blob[qp->lane])
+	if (qp->lane >= connection->lanes || connection->by_lane[qp->lane].have_blob)
 	{
 		protocol_error(connection, "it described a queue pair that is not expected");
 		return;
 	}
-	connection->have_blob[qp->lane] = true;
-	memcpy(connection->blobs[qp->lane], qp->blob, RF_QP_BLOB_SIZE);
+	connection->by_lane[qp->lane].have_blob = true;
+	memcpy(connection->by_lane[qp->lane].blob, qp->blob, RF_QP_BLOB_SIZE);
 	try_lane(connection, qp->lane);
 }
 
@@ -317,6 +318,7 @@ lane_key(const RfConnection *connection, uint32_t lane, RfTlsKey *key)
 static void
 connect_lane(RfConnection *connection, uint32_t lane, int socket)
 {
+	RfConnectionLane *setup = &connection->by_lane[lane];
 	bool		encrypted = lane_encrypted(connection, socket);
 	RfTlsKey	key;
 	bool		good;
@@ -324,14 +326,14 @@ connect_lane(RfConnection *connection, uint32_t lane, int socket)
 	uint32_t	i;
 
 	memset(&error, 0, sizeof(error));
-	connection->connected[lane] = true;
+	setup->connected = true;
 	if (encrypted && !lane_key(connection, lane, &key))
 	{
 		close(socket);
 		protocol_error(connection, "could not compute the key of a data connection");
 		return;
 	}
-	good = rf_engine->provider->qp_connect(connection->qps[lane], connection->blobs[lane], socket,
+	good = rf_engine->provider->qp_connect(setup->qp, setup->blob, socket,
 										   encrypted ? &key : NULL, &error);
 	explicit_bzero(&key, sizeof(key));
 	if (!good)
@@ -345,12 +347,12 @@ connect_lane(RfConnection *connection, uint32_t lane, int socket)
 	}
 	for (i = 0; i < connection->lanes; i++)
 	{
-		if (!connection->connected[i])
+		if (!connection->by_lane[i].connected)
 			return;
 	}
 	for (i = 0; i < connection->lanes; i++)
-		rf_lane_add_connection(rf_engine->lanes[i], connection->peer, connection->qps[i],
-							   &connection->proofs[i]);
+		rf_lane_add_connection(rf_engine->lanes[i], connection->peer, connection->by_lane[i].qp,
+							   &connection->by_lane[i].proof);
 	connection->with_lanes = true;
 	rf_setup_event(connection, RF_PATH_CONNECTED, NULL);
 }
@@ -361,7 +363,7 @@ connect_lane(RfConnection *connection, uint32_t lane, int socket)
 static void
 open_socket(RfConnection *connection, uint32_t lane)
 {
-	RfDataSocket *socket = &connection->sockets[lane];
+	RfDataSocket *socket = &connection->by_lane[lane].socket;
 	RfError		error;
 
 	memset(&error, 0, sizeof(error));
@@ -392,26 +394,28 @@ open_socket(RfConnection *connection, uint32_t lane)
 static void
 try_lane(RfConnection *connection, uint32_t lane)
 {
-	if (connection->phase != RF_PHASE_SETUP || !connection->have_blob[lane] ||
-		connection->connected[lane] || connection->qps[lane] == NULL)
+	RfConnectionLane *setup = &connection->by_lane[lane];
+
+	if (connection->phase != RF_PHASE_SETUP || !setup->have_blob || setup->connected ||
+		setup->qp == NULL)
 		return;
 	if (!connection->over_sockets)
 		connect_lane(connection, lane, -1);
 	else if (!connection->accepted)
 	{
-		if (connection->sockets[lane].source.fd < 0)
+		if (setup->socket.source.fd < 0)
 			open_socket(connection, lane);
 	}
-	else if (connection->waiting_socket[lane] >= 0)
+	else if (setup->waiting_socket >= 0)
 	{
-		int			fd = connection->waiting_socket[lane];
+		int			fd = setup->waiting_socket;
 		uint8_t		out[sizeof(RfControlHeader) + sizeof(RfControlAttached)];
 		RfControlAttached attached;
 		uint32_t	length;
 
 		rf_attached_fill(&attached, connection->secret, connection->connection_id, lane);
 		length = rf_control_frame(out, RF_CONTROL_ATTACHED, &attached, sizeof(attached));
-		connection->waiting_socket[lane] = -1;
+		setup->waiting_socket = -1;
 		if (send(fd, out, length, MSG_NOSIGNAL | MSG_DONTWAIT) != (ssize_t) length)
 		{
 			close(fd);
@@ -430,6 +434,7 @@ void
 rf_setup_attach(RfConnection *attaching, const RfControlAttach *attach)
 {
 	RfConnection *connection;
+	RfConnectionLane *lane;
 	int			fd;
 
 	for (connection = rf_engine->connections; connection; connection = connection->next)
@@ -439,8 +444,9 @@ rf_setup_attach(RfConnection *attaching, const RfControlAttach *attach)
 				   sizeof(attach->connection_id)) == 0)
 			break;
 	}
-	if (connection == NULL || !connection->over_sockets || attach->lane >= connection->lanes ||
-		connection->connected[attach->lane] || connection->waiting_socket[attach->lane] >= 0 ||
+	lane = connection != NULL && connection->over_sockets && attach->lane < connection->lanes ?
+		&connection->by_lane[attach->lane] : NULL;
+	if (lane == NULL || lane->connected || lane->waiting_socket >= 0 ||
 		!rf_attach_verify(attach, connection->secret))
 	{
 		rf_connection_refuse(attaching, RF_ERROR_AUTHENTICATION,
@@ -461,7 +467,7 @@ rf_setup_attach(RfConnection *attaching, const RfControlAttach *attach)
 	attaching->source.fd = -1;
 	attaching->dead = true;
 	rf_crowd_leave(attaching);
-	connection->waiting_socket[attach->lane] = fd;
+	lane->waiting_socket = fd;
 	try_lane(connection, attach->lane);
 }
 
@@ -596,8 +602,8 @@ let_go(RfConnection *connection, const RfError *error)
 	/* Only RF_PATH_BROKEN and RF_PATH_DEAD lead here, and both set it. */
 	Assert(error != NULL);
 	connection->path_error = *error;
-	memset(connection->have_blob, 0, sizeof(connection->have_blob));
-	memset(connection->connected, 0, sizeof(connection->connected));
+	for (uint32_t i = 0; i < connection->lanes; i++)
+		connection->by_lane[i].have_blob = connection->by_lane[i].connected = false;
 	say_fallback(connection);
 	if (!rf_connection_drop_lanes(connection, error))
 		rf_setup_event(connection, RF_PATH_GONE, NULL);

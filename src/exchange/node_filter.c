@@ -55,15 +55,15 @@
 #define LOOK_DROPPED	0.3
 
 /*
- * Of a scan with conditions, after so many rows: its filter goes first where it drops more of them
- * than the conditions. It costs about what a cheap condition does, and needs fewer columns.
+ * After so many rows the filter of a scan with conditions goes first if it drops more of them than
+ * the conditions. It costs about what a cheap condition does, and needs fewer columns.
  */
 #define EARLY_ROWS		1024
 
 /* About the next four tuples. */
 #define PREFETCH_BYTES	512
 
-/* Of one node: a key's word is words[key >> shift]. */
+/* One node's filter: a key's word is words[key >> shift]. */
 typedef struct Filter
 {
 	const uint64 *words;

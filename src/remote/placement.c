@@ -42,9 +42,8 @@ static List *cached = NIL;		/* of RfPlacementRecord */
 static bool cache_valid = false;
 static uint64 generation = 1;
 
-/* Does any record bind only who uses its server? Those that the transaction uses, in its memory. */
-static bool some_bind_users = false;
-static List *used = NIL;
+static bool some_bind_users = false;	/* a record binds only the users of its server */
+static List *used = NIL;		/* the records that the transaction uses, in its memory */
 
 static void
 forget(Datum arg, int cacheid, uint32 hashvalue)
@@ -291,7 +290,7 @@ rf_placement_invalidate(void)
 	table_close(servers, AccessShareLock);
 }
 
-/* ---------- who a node is ---------- */
+/* ---------- identities of nodes ---------- */
 
 bool
 rf_placement_may_use(void)

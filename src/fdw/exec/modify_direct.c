@@ -188,7 +188,7 @@ rdmaBeginDirectModify(ForeignScanState *node, int eflags)
 	node->fdw_state = state;
 }
 
-/* Of a node that did not run the statement: 0 */
+/* 0 for a node that did not run the statement. */
 static int
 rows_written(DirectState *state, int i)
 {

@@ -36,7 +36,7 @@
 #include "plan_private.h"
 
 
-/* Of a table the field has no meaning to core, which copies it with the query. */
+/* For a table the field has no meaning to core, which copies it with the query. */
 #define LOCKED_LATE(rte)	((rte)->self_reference)
 
 static bool

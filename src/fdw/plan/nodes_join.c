@@ -198,7 +198,7 @@ are_useful_keys(JoinContext *cxt, List *keys)
 	return true;
 }
 
-/* Of the rows that a semi or anti join tests for partners only different ones count. */
+/* A semi or anti join needs each key of its inner side once. */
 static RfRelInfo *
 move_inner(JoinContext *cxt, RfRelInfo *inner, List *keys, bool computed)
 {

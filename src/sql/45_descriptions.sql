@@ -40,6 +40,100 @@ END $function$;
 COMMENT ON FUNCTION rdma_internal.table_definition(regclass) IS
     'what of a foreign table''s definition its tables on the nodes have, too';
 
+-- Owners and privileges (src/fdw/catalog/ddl_rights.c)
+CREATE FUNCTION rdma_internal.role_there(tab regclass, node name, role oid, shared boolean)
+RETURNS text
+AS 'MODULE_PATHNAME', 'rdma_role_there' LANGUAGE C STABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION rdma_internal.role_there(regclass, name, oid, boolean) IS
+    'the role of a node that a role''s user mapping names, for roles that may grant privileges on the table; shared: '
+    'the mapping for PUBLIC counts, too';
+
+CREATE FUNCTION rdma_internal.rights_there(tab regclass, grantor oid)
+RETURNS jsonb
+LANGUAGE sql STABLE STRICT PARALLEL SAFE
+SET search_path = pg_catalog, pg_temp
+AS $function$
+  WITH granted AS (
+    SELECT n.node, NULL::text AS col, a.* FROM pg_class c, aclexplode(c.relacl) a,
+        rdma.nodes(rdma_internal.server_of(tab)) n WHERE c.oid = tab
+    UNION ALL SELECT n.node, coalesce((SELECT option_value FROM pg_options_to_table(c.attfdwoptions)
+        WHERE option_name = 'column_name'), c.attname), a.* FROM pg_attribute c, aclexplode(c.attacl) a,
+        rdma.nodes(rdma_internal.server_of(tab)) n WHERE c.attrelid = tab AND NOT c.attisdropped)
+  SELECT jsonb_build_object('grantor', grantor::regrole, 'owner', (SELECT relowner::regrole FROM pg_class WHERE oid = tab),
+    'owners', (SELECT jsonb_object_agg(n.node, rdma_internal.role_there(tab, n.node, c.relowner, true))
+      FROM pg_class c, rdma.nodes(rdma_internal.server_of(tab)) n WHERE c.oid = tab),
+    'grants', (SELECT coalesce(jsonb_agg(g), '[]') FROM (
+      SELECT p.node, p.col, p.privilege, p.role, bool_or(p.is_grantable) AS grantable FROM (
+          SELECT g.node, g.col, g.privilege_type AS privilege, g.is_grantable, CASE WHEN g.grantee = 0 THEN 'PUBLIC'
+              ELSE quote_ident(rdma_internal.role_there(tab, g.node, g.grantee, false)) END AS role
+            FROM granted g JOIN pg_class c ON c.oid = tab
+            WHERE g.grantor = rights_there.grantor AND g.grantee <> c.relowner
+              AND g.privilege_type IN ('SELECT', 'INSERT', 'UPDATE', 'DELETE', 'TRUNCATE', 'REFERENCES')) p
+        WHERE p.role IS NOT NULL GROUP BY p.node, p.col, p.privilege, p.role) g))
+$function$;
+COMMENT ON FUNCTION rdma_internal.rights_there(regclass, oid) IS
+    'the roles that own a foreign table, and have privileges on it that this role granted, by their names on each node';
+
+CREATE FUNCTION rdma_internal.propagate_rights(tab regclass, before jsonb, after jsonb, cascade boolean)
+RETURNS void
+LANGUAGE plpgsql VOLATILE STRICT PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+  remote text := (SELECT relation FROM rdma_internal.placement_conditions(tab) LIMIT 1);
+  part record;
+  statements text;
+BEGIN
+  FOR part IN SELECT n.node, before->'owners'->>n.node AS old, after->'owners'->>n.node AS new
+      FROM rdma.nodes(rdma_internal.server_of(tab)) n ORDER BY n.place LOOP
+    SELECT CASE WHEN before->>'owner' <> after->>'owner' AND part.old <> part.new
+        THEN format('ALTER TABLE %s OWNER TO %I', remote, part.new) END INTO statements;
+    IF before->>'owner' = after->>'owner' THEN
+      SELECT string_agg(s.statement, '; ' ORDER BY s.place, s.statement) INTO statements FROM (
+        SELECT 1 AS place, format('REVOKE %s%s%s ON TABLE %s FROM %s%s', CASE WHEN a.role IS NOT NULL
+            THEN 'GRANT OPTION FOR ' END, b.privilege, ' (' || quote_ident(b.col) || ')', remote, b.role, CASE WHEN cascade
+            THEN ' CASCADE' END) AS statement
+          FROM jsonb_to_recordset(before->'grants') b(node name, col text, privilege text, role text, grantable boolean)
+            LEFT JOIN jsonb_to_recordset(after->'grants') a(node name, col text, privilege text, role text,
+              grantable boolean) ON a.node = b.node AND a.col IS NOT DISTINCT FROM b.col AND a.privilege = b.privilege
+              AND a.role = b.role
+          WHERE b.node = part.node AND b.role IS DISTINCT FROM quote_ident(part.old) AND (a.role IS NULL OR b.grantable AND NOT a.grantable)
+        UNION ALL SELECT 2, format('GRANT %s%s ON TABLE %s TO %s%s', a.privilege, ' (' || quote_ident(a.col) || ')', remote, a.role,
+            CASE WHEN a.grantable THEN ' WITH GRANT OPTION' END)
+          FROM jsonb_to_recordset(after->'grants') a(node name, col text, privilege text, role text, grantable boolean)
+          WHERE a.node = part.node AND a.role IS DISTINCT FROM quote_ident(part.old)) s;
+    END IF;
+    CONTINUE WHEN statements IS NULL;
+    IF after->>'grantor' = after->>'owner' AND NOT rdma_internal.ask_node(part.node, format('SELECT '
+        'pg_catalog.pg_has_role(relowner, ''USAGE'') FROM pg_catalog.pg_class WHERE oid = %L::regclass', remote), false) THEN
+      RAISE EXCEPTION 'table % on server "%" does not belong to the role of the owner''s user mapping', remote, part.node
+          USING ERRCODE = 'insufficient_privilege',
+        HINT = 'Let it belong to that role there, or SET rdma_fdw.propagate_ddl = off and change the rights there by '
+          'rdma.run_on.';
+    END IF;
+    PERFORM rdma.run_on(part.node, statements);
+  END LOOP;
+END $function$;
+COMMENT ON FUNCTION rdma_internal.propagate_rights(regclass, jsonb, jsonb, boolean) IS
+    'gives the tables of the nodes the owner and the privileges that a foreign table has got since '
+    'rdma_internal.rights_there told of them';
+
+CREATE FUNCTION rdma_internal.send_rights(tab regclass, one_node name)
+RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+  rights jsonb := rdma_internal.rights_there(tab, (SELECT relowner FROM pg_class WHERE oid = tab));
+BEGIN
+  -- the caller has just created the tables there
+  rights := rights || jsonb_build_object('grantor', NULL, 'grants', (SELECT coalesce(jsonb_agg(g), '[]')
+    FROM jsonb_array_elements(rights->'grants') g WHERE one_node IS NULL OR g->>'node' = one_node));
+  PERFORM rdma_internal.propagate_rights(tab, rights || '{"grants": []}', rights, false);
+END $function$;
+COMMENT ON FUNCTION rdma_internal.send_rights(regclass, name) IS
+    'gives new tables of the nodes, or of one of them, the privileges that a foreign table''s owner has granted';
+
 -- The way back.
 CREATE FUNCTION rdma_internal.define(tab text, command text, run boolean)
 RETURNS text

@@ -348,6 +348,7 @@ BEGIN
         part.role,
       CASE WHEN part.is_grantable THEN ' WITH GRANT OPTION' ELSE '' END);
   END LOOP;
+  PERFORM rdma_internal.send_rights(format('%I.%I', old.nspname, old.relname)::regclass, NULL);
   IF old.comment IS NOT NULL THEN
     EXECUTE format('COMMENT ON FOREIGN TABLE %I.%I IS %L', old.nspname, old.relname, old.comment);
   END IF;

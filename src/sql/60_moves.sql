@@ -187,6 +187,7 @@ DECLARE
   statement text;
   key jsonb;
   created text[] := '{}';
+  created_here regclass[] := '{}';
 BEGIN
   IF rdma_internal.named_nodes(server) IS NULL THEN
     RAISE EXCEPTION 'server "%" has no nodes', server USING ERRCODE = 'wrong_object_type';
@@ -228,6 +229,7 @@ BEGIN
         PERFORM rdma_internal.define_on(node, part.relation, statement, true);
       END LOOP;
       created := created || part.relation;
+      created_here := created_here || tab;
     END IF;
     IF part.replicated THEN
       PERFORM rdma_internal.note_phase('copying', part.relation);
@@ -259,6 +261,8 @@ BEGIN
   PERFORM rdma_internal.change_placement(server, nodes || node, rdma.buckets(server));
   EXECUTE format('ALTER SERVER %I OPTIONS (SET nodes %L)', server, (SELECT string_agg(quote_ident(n), ', ')
       FROM unnest(nodes || node) n));
+  PERFORM rdma_internal.send_rights(t, node) FROM unnest(created_here) t JOIN pg_class c ON c.oid = t
+    WHERE pg_has_role(c.relowner, 'USAGE');
   PERFORM rdma_internal.note_phase('committing');
 END $function$;
 COMMENT ON FUNCTION rdma.add_node(name, name, integer) IS

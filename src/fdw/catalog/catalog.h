@@ -111,6 +111,7 @@ typedef struct RfDdlCommand
 	List	   *altered;
 	List	   *dropped;
 	List	   *sent;			/* OIDs of tables that are dropped on the nodes already */
+	List	   *rights;			/* tables whose owner or privileges it may change */
 	StringInfoData cascade;		/* columns that ALTER drops with CASCADE: elements of an array */
 	StringInfoData usings;		/* expressions of USING by columns: members of an object (JSON) */
 	struct RfDdlCommand *outer; /* the watched command around it */
@@ -121,10 +122,19 @@ extern void rf_ddl_begin(RfDdlCommand *command, Node *statement, ProcessUtilityC
 extern void rf_ddl_end(const RfDdlCommand *command);
 extern void rf_ddl_propagate(RfDdlCommand *command, Node *statement);
 
+/*
+ * Owners and privileges (ddl_rights.c). begin: notes the tables whose rights the command may
+ * change; false: it changes no rights. lose: the same for the privileges of roles that DROP OWNED
+ * names. propagate: the command succeeded.
+ */
+extern bool rf_rights_begin(RfDdlCommand *command, Node *statement);
+extern void rf_rights_lose(RfDdlCommand *command, List *roles);
+extern void rf_rights_propagate(RfDdlCommand *command, Node *statement);
+
 /* What the hook of object accesses saw: a table, or a column of it, that such a command drops. */
 extern void rf_ddl_object_access(ObjectAccessType access, Oid class_id, Oid object_id, int sub_id);
 
-/* Is it a foreign table whose commands reach the nodes (option propagate_ddl)? */
+/* Is it a foreign table whose commands reach the nodes (option propagate_ddl; propagated.c)? */
 extern bool rf_is_propagated(Oid relid);
 extern bool rf_names_propagated(RangeVar *name);
 
@@ -133,6 +143,12 @@ extern bool rf_names_propagated(RangeVar *name);
  * pg_temp. The value is in the current memory context; 0: it was NULL.
  */
 extern Datum rf_ask_as(Oid role, const char *sql, int count, Oid *types, Datum *values);
+
+/*
+ * The roles that DROP or REASSIGN OWNED names; NIL: core is going to refuse it, as the caller lacks
+ * the rights of one of them.
+ */
+extern List *rf_owning_roles(List *names);
 
 /* Appends an element to an array of JSON (value NULL), or a member to an object. */
 extern void rf_add_json(StringInfo json, const char *name, const char *value);

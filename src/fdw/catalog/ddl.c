@@ -22,6 +22,7 @@
 #include "access/htup_details.h"
 #include "access/relation.h"
 #include "access/table.h"
+#include "access/xact.h"
 #include "catalog/dependency.h"
 #include "catalog/namespace.h"
 #include "catalog/objectaccess.h"
@@ -33,7 +34,6 @@
 #include "catalog/pg_type.h"
 #include "commands/defrem.h"
 #include "commands/seclabel.h"
-#include "executor/spi.h"
 #include "foreign/foreign.h"
 #include "miscadmin.h"
 #include "nodes/makefuncs.h"
@@ -49,7 +49,6 @@
 #include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/fmgrprotos.h"
-#include "utils/json.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
@@ -88,25 +87,6 @@ static RfDdlCommand *current = NULL;
 
 /* ---------- which tables ---------- */
 
-bool
-rf_is_propagated(Oid relid)
-{
-	DefElem    *option;
-
-	if (get_rel_relkind(relid) != RELKIND_FOREIGN_TABLE)
-		return false;
-	option = rf_option_find(GetForeignTable(relid)->options, "propagate_ddl");
-	return option != NULL && defGetBoolean(option) && rf_is_own_table(relid);
-}
-
-bool
-rf_names_propagated(RangeVar *name)
-{
-	Oid			relid = name != NULL ? RangeVarGetRelid(name, NoLock, true) : InvalidOid;
-
-	return OidIsValid(relid) && rf_is_propagated(relid);
-}
-
 static Form_pg_class
 relation_form(Oid relid, HeapTuple *tuple)
 {
@@ -127,32 +107,6 @@ columns_of(Oid relid)
 }
 
 /* ---------- asking SQL ---------- */
-
-Datum
-rf_ask_as(Oid role, const char *sql, int count, Oid *types, Datum *values)
-{
-	MemoryContext context = CurrentMemoryContext;
-	RfRole		before;
-	bool		isnull = true;
-	Datum		value = (Datum) 0;
-
-	rf_role_begin(&before, role);
-	if (SPI_connect() != SPI_OK_CONNECT ||
-		SPI_execute_with_args(sql, count, types, values, NULL, false, 0) != SPI_OK_SELECT ||
-		SPI_processed != 1)
-		elog(ERROR, "could not run \"%s\"", sql);
-	value = SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1, &isnull);
-	if (!isnull && TupleDescAttr(SPI_tuptable->tupdesc, 0)->attlen == -1)
-	{
-		MemoryContext inner = MemoryContextSwitchTo(context);
-
-		value = PointerGetDatum(PG_DETOAST_DATUM_COPY(value));
-		MemoryContextSwitchTo(inner);
-	}
-	SPI_finish();
-	rf_role_end(&before);
-	return isnull ? (Datum) 0 : value;
-}
 
 bool
 rf_has_noted_key(Oid relid, const char *name)
@@ -201,20 +155,6 @@ remember(RfDdlCommand *command, Oid relid)
 }
 
 /* ---------- before a command ---------- */
-
-/* What is appended to an object or an array of JSON. */
-void
-rf_add_json(StringInfo json, const char *name, const char *value)
-{
-	if (json->len > 0)
-		appendStringInfoString(json, ", ");
-	escape_json(json, name);
-	if (value != NULL)
-	{
-		appendStringInfoString(json, ": ");
-		escape_json(json, value);
-	}
-}
 
 /*
  * Takes the expression of ALTER COLUMN ... TYPE ... USING out of the command: core refuses it, as a
@@ -435,24 +375,6 @@ propagate_drops(RfDdlCommand *command, bool cascade)
 	}
 }
 
-/* The roles that DROP OWNED names; NIL: core is going to refuse it. */
-static List *
-owners_of(const DropOwnedStmt *statement)
-{
-	List	   *owners = NIL;
-	ListCell   *lc;
-
-	foreach(lc, statement->roles)
-	{
-		Oid			role = get_rolespec_oid(lfirst_node(RoleSpec, lc), true);
-
-		if (!OidIsValid(role) || !has_privs_of_role(GetUserId(), role))
-			return NIL;
-		owners = lappend_oid(owners, role);
-	}
-	return owners;
-}
-
 /*
  * DROP OWNED takes the owner's rights on servers and the owner's user mappings before the tables,
  * so the nodes could not be asked as the owner afterwards. They are asked before. If the command
@@ -461,7 +383,7 @@ owners_of(const DropOwnedStmt *statement)
 static void
 drop_owned(RfDdlCommand *command, const DropOwnedStmt *statement)
 {
-	List	   *owners = owners_of(statement);
+	List	   *owners = rf_owning_roles(statement->roles);
 	Relation	rel = table_open(ForeignTableRelationId, AccessShareLock);
 	SysScanDesc scan = systable_beginscan(rel, InvalidOid, false, NULL, 0, NULL);
 	ErrorContextCallback callback;
@@ -498,6 +420,7 @@ drop_owned(RfDdlCommand *command, const DropOwnedStmt *statement)
 	propagate_drops(command, statement->behavior == DROP_CASCADE);
 	error_context_stack = callback.previous;
 	command->dropped = NIL;
+	rf_rights_lose(command, owners);
 }
 
 /*
@@ -644,9 +567,11 @@ rf_ddl_begin(RfDdlCommand *command, Node *statement, ProcessUtilityContext conte
 	{
 		.context = CurrentMemoryContext, .outer = current, .truncating = truncating
 	};
-	command->watched = rf_propagate_ddl && !IsBinaryUpgrade &&
-		context != PROCESS_UTILITY_SUBCOMMAND &&
-		(drops || named_table(statement) != NULL || IsA(statement, AlterEnumStmt));
+	truncating = IsA(statement, TruncateStmt) ? (TruncateStmt *) statement : NULL;
+	if (!rf_propagate_ddl || IsBinaryUpgrade || context == PROCESS_UTILITY_SUBCOMMAND)
+		return;
+	command->watched = rf_rights_begin(command, statement) || drops ||
+		named_table(statement) != NULL || IsA(statement, AlterEnumStmt);
 	if (command->watched)
 	{
 		initStringInfo(&command->cascade);
@@ -658,7 +583,6 @@ rf_ddl_begin(RfDdlCommand *command, Node *statement, ProcessUtilityContext conte
 		prepare(command, statement);
 	if (command->watched)
 		current = command;
-	truncating = IsA(statement, TruncateStmt) ? (TruncateStmt *) statement : NULL;
 }
 
 void
@@ -673,7 +597,7 @@ rf_ddl_propagate(RfDdlCommand *command, Node *statement)
 {
 	ErrorContextCallback callback;
 
-	if (command->altered == NIL && command->dropped == NIL &&
+	if (command->altered == NIL && command->dropped == NIL && command->rights == NIL &&
 		!(command->watched && IsA(statement, AlterEnumStmt)))
 		return;
 	CommandCounterIncrement();
@@ -681,6 +605,7 @@ rf_ddl_propagate(RfDdlCommand *command, Node *statement)
 	if (IsA(statement, AlterEnumStmt))
 		propagate_value((AlterEnumStmt *) statement);
 	propagate_drops(command, says_cascade(statement));
+	rf_rights_propagate(command, statement);
 	propagate_changes(command, says_cascade(statement));
 	error_context_stack = callback.previous;
 }

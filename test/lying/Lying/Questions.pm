@@ -102,6 +102,7 @@ our @questions = map { my ($place, $calls, $asks, $check, @keys) = @$_; { place 
 	[ 'rdma_internal.add_foreign_key', 1, 'a foreign key', $command ],
 	[ 'rdma_internal.settle_keys', 1, 'a foreign key', $command ],
 	[ 'rdma_internal.key_there', 1, 'names of the columns of a primary key', 'JSON; names are quoted' ],
+	[ 'rdma_internal.propagate_rights', 2, 'whether the caller\'s role owns a table; owners and privileges of it', '`t` is yes, anything else no' ],
 	[ 'rdma_internal.table_with', 1, 'tables that have an index or a partition of a name', 'JSON; names are looked up among the caller\'s tables' ],
 	[ 'rdma_internal.reach_table', 1, 'name and columns of a table', 'JSON; names are quoted; a type is parsed as one type', reach => qr/^\s*SELECT jsonb_build_object\('schema'/ ],
 	[ 'rdma_internal.copy_rows', 2, 'that rows are read and stored as the owner of their table', $command, as_owner => qr/^SET LOCAL rdma_fdw\.as_owner_of/ ],

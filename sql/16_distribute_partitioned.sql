@@ -63,7 +63,7 @@ UPDATE ptn_here.was SET line = replace(replace(line, '''02/01/2021''', '''2021-0
 SELECT said($$SELECT rdma.distribute_table('y2021', 'ptn', 'id')$$);
 SELECT said($$SELECT rdma.distribute_table('"E t"', 'ptn', 'amount')$$);
 CREATE FUNCTION nothing() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NEW; END';
-CREATE TRIGGER there BEFORE INSERT ON h0 FOR EACH ROW EXECUTE FUNCTION nothing();
+CREATE TRIGGER there BEFORE INSERT ON h0 FOR EACH STATEMENT EXECUTE FUNCTION nothing();
 SELECT said($$SELECT rdma.distribute_table('"E t"', 'ptn', 'id')$$);
 DROP TRIGGER there ON h0;
 ALTER TABLE h1 ENABLE ROW LEVEL SECURITY;

@@ -99,6 +99,7 @@ UPDATE t SET id = id + 1 WHERE v = 'v2' RETURNING id;
 CREATE VIEW negative AS SELECT * FROM t WHERE id < 0 WITH CHECK OPTION;
 UPDATE negative SET id = 1 WHERE v = 'v2';
 CREATE FUNCTION hear() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE NOTICE '% to %', OLD.id, NEW.id; RETURN NEW; END $$;
+SET rdma_fdw.propagate_ddl = off;
 CREATE TRIGGER after_row AFTER UPDATE ON t FOR EACH ROW EXECUTE FUNCTION hear();
 UPDATE t SET id = 1 WHERE v = 'v2';
 DROP TRIGGER after_row ON t;
@@ -108,6 +109,7 @@ UPDATE t SET id = -3000000 WHERE v = 'v2';
 UPDATE local_t SET id = -3000000 WHERE v = 'v2';
 SET client_min_messages = warning;
 DROP TRIGGER before_row ON t;
+RESET rdma_fdw.propagate_ddl;
 SELECT same('UPDATE t SET v = v WHERE id = -3000000');
 -- a node's trigger leaves rows out
 SELECT node FROM rdma.run_on('uk', 'CREATE FUNCTION uk.none() RETURNS trigger LANGUAGE plpgsql AS $f$ BEGIN RETURN NULL; END $f$');

@@ -220,6 +220,8 @@ SET search_path = pg_catalog, pg_temp
 AS $function$
   SELECT jsonb_agg(jsonb_build_object('name', m.name, 'parent', m.parent, 'schema', n.nspname, 'table', c.relname,
       'kind', c.relkind, 'bound', pg_get_expr(c.relpartbound, c.oid),
+    'triggers', (SELECT string_agg(quote_ident(tgname), ', ' ORDER BY tgname) FROM pg_trigger WHERE tgrelid = c.oid
+        AND NOT tgisinternal AND tgparentid = 0),
     'comment', obj_description(c.oid, 'pg_class'), 'statistics', (SELECT string_agg(pg_get_statisticsobjdef(oid), '; ')
         FROM pg_statistic_ext WHERE stxrelid = c.oid AND m.level > 0),
     'key', CASE WHEN c.relkind = 'p' THEN pg_get_partkeydef(c.oid) END,
@@ -273,8 +275,6 @@ BEGIN
         WHERE a.attgenerated <> '' AND NOT a.attisdropped AND pg_get_expr(d.adbin, d.adrelid) <> pg_get_expr(pd.adbin,
             pd.adrelid)),
       CASE WHEN bool_or(c.relrowsecurity) THEN 'it has row security' END,
-      (SELECT 'it has triggers: ' || string_agg(quote_ident(tgname), ', ' ORDER BY tgname) FROM pg_trigger
-          WHERE tgrelid = ANY (array_agg(m.oid)) AND tgparentid = 0 AND NOT tgisinternal HAVING count(*) > 0),
       (SELECT 'it has rules: ' || string_agg(quote_ident(rulename), ', ' ORDER BY rulename) FROM pg_rewrite
           WHERE ev_class = ANY (array_agg(m.oid)) HAVING count(*) > 0))
     INTO problems FROM rdma_internal.table_members(tab) m JOIN pg_class c ON c.oid = m.oid;
@@ -334,6 +334,43 @@ END $function$;
 COMMENT ON FUNCTION rdma_internal.table_statements(regclass) IS
     'the statements that create an empty table like this one with its partitions, without the constraint '
     'rdma_placement and what rdma_internal.index_statements makes';
+
+-- Row triggers that a table and its partitions have for themselves. A statement is something else on a node.
+CREATE FUNCTION rdma_internal.triggers(tab regclass, OUT relation oid, OUT name text, OUT kept boolean, OUT by_row boolean,
+    OUT function text, OUT statements text[])
+RETURNS SETOF record
+LANGUAGE sql STABLE STRICT PARALLEL SAFE
+SET search_path = pg_catalog, pg_temp
+AS $function$
+  SELECT m.oid, t.tgname, t.tgoldtable IS NULL AND t.tgnewtable IS NULL AND t.tgconstrrelid = 0, t.tgtype & 1 = 1,
+      format('%I.%I()', n.nspname, p.proname), ARRAY[pg_get_triggerdef(t.oid)] || CASE WHEN t.tgenabled <> 'O' THEN ARRAY[format('ALTER TABLE %s %s TRIGGER %I',
+        m.name, CASE t.tgenabled WHEN 'A' THEN 'ENABLE ALWAYS' WHEN 'R' THEN 'ENABLE REPLICA' ELSE 'DISABLE' END,
+        t.tgname)] ELSE '{}' END
+    FROM rdma_internal.table_members(tab) m JOIN pg_trigger t ON t.tgrelid = m.oid AND NOT t.tgisinternal
+      AND t.tgparentid = 0 JOIN pg_proc p ON p.oid = t.tgfoid JOIN pg_namespace n ON n.oid = p.pronamespace ORDER BY m.level, m.name, t.tgname
+$function$;
+COMMENT ON FUNCTION rdma_internal.triggers(regclass) IS
+    'triggers of a table and its partitions, whether others can be like them elsewhere, and the statements that make them';
+
+CREATE FUNCTION rdma_internal.trigger_statements(tab regclass)
+RETURNS text[]
+LANGUAGE plpgsql STABLE STRICT PARALLEL SAFE
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+  names text := (SELECT string_agg(quote_ident(t.name), ', ') FROM rdma_internal.triggers(tab) t
+    WHERE NOT t.kept OR NOT t.by_row);
+BEGIN
+  IF names IS NOT NULL THEN
+    RAISE EXCEPTION 'table % cannot be created on another node', tab USING ERRCODE = 'feature_not_supported',
+        DETAIL = format('On its node, it has triggers that are for statements or use other tables: %s.', names),
+      HINT = 'Create it there yourself, without rows.';
+  END IF;
+  RETURN ARRAY(SELECT s.statement FROM rdma_internal.triggers(tab) WITH ORDINALITY t(relation, name, kept, by_row,
+    function, statements, place), unnest(t.statements) WITH ORDINALITY s(statement, number) ORDER BY t.place, s.number);
+END $function$;
+COMMENT ON FUNCTION rdma_internal.trigger_statements(regclass) IS
+    'the statements that give a table the triggers of this one';
 
 CREATE FUNCTION rdma_internal.index_statements(tab regclass)
 RETURNS text[]
@@ -512,6 +549,8 @@ AS $function$
           OR l.class = 'pg_type'::regclass AND c.contypid = l.object
       UNION ALL SELECT 'pg_class'::regclass, i.indexrelid, true FROM pg_index i
         WHERE l.class = 'pg_class'::regclass AND i.indrelid = l.object
+      UNION ALL SELECT 'pg_trigger'::regclass, t.oid, true FROM pg_trigger t
+        WHERE l.class = 'pg_class'::regclass AND t.tgrelid = l.object AND NOT t.tgisinternal AND t.tgtype & 1 = 1
       UNION ALL SELECT 'pg_attrdef'::regclass, d.oid, true FROM pg_attrdef d JOIN pg_attribute a
           ON a.attrelid = d.adrelid AND a.attnum = d.adnum
         WHERE l.class = 'pg_class'::regclass AND d.adrelid = l.object AND a.attgenerated <> ''
@@ -542,6 +581,21 @@ $function$;
 COMMENT ON FUNCTION rdma_internal.needed_objects(oid[]) IS
     'types, functions, collations, text search configurations and extensions that these tables need elsewhere, in the '
     'order in which they are created';
+
+-- Only a node knows the triggers of its tables; their functions are known here.
+CREATE FUNCTION rdma_internal.trigger_functions(names text[])
+RETURNS jsonb
+LANGUAGE sql STABLE PARALLEL SAFE
+SET search_path = pg_catalog, pg_temp
+AS $function$
+  SELECT coalesce(jsonb_agg(jsonb_build_object('schema', s.schema, 'test', s.test, 'statement', s.statement)), '[]')
+    FROM unnest(names) f JOIN pg_proc p ON p.oid = to_regprocedure(f)
+      CROSS JOIN LATERAL rdma_internal.object_statement('pg_proc', p.oid) s
+    WHERE p.oid >= 16384 AND p.prorettype = 'trigger'::regtype AND s.statement IS NOT NULL
+      AND (p.proowner = current_user::regrole OR (SELECT rolsuper FROM pg_roles WHERE oid = p.proowner))
+$function$;
+COMMENT ON FUNCTION rdma_internal.trigger_functions(text[]) IS
+    'how the trigger functions of these names, which a node has told, are created elsewhere';
 
 CREATE FUNCTION rdma_internal.send_objects(server name, objects jsonb)
 RETURNS void

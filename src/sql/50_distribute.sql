@@ -127,6 +127,7 @@ DECLARE
   names text;
   options text := '';
   indexes text[];
+  triggers text[];
   statistics text[];
   foreign_keys jsonb[];
   noted_keys jsonb[];
@@ -154,14 +155,17 @@ BEGIN
         USING ERRCODE = 'wrong_object_type',
       DETAIL = 'Temporary tables, partitions, parents and foreign tables cannot be distributed.';
   END IF;
-  SELECT (SELECT string_agg(DISTINCT quote_ident(tgname), ', ') FROM pg_trigger WHERE tgrelid = ANY (old.members)
-      AND NOT tgisinternal) AS triggers,
+  -- row triggers go to the nodes, unless each would compute for its own copy of a row
+  SELECT (SELECT string_agg(DISTINCT quote_ident(t.name), ', ') FROM rdma_internal.triggers(tab) t WHERE NOT t.kept
+      OR (replicated OR NOT t.by_row) AND (t.relation <> tab OR t.statements[1] LIKE 'CREATE CONSTRAINT%')) AS triggers,
       string_agg(c.oid::regclass::text, ', ') FILTER (WHERE c.relkind = 'f') AS foreign_partitions,
           bool_or(c.relrowsecurity) AS secured
     INTO part FROM pg_class c WHERE c.oid = ANY (old.members);
   IF part.triggers IS NOT NULL OR part.foreign_partitions IS NOT NULL THEN
     RAISE EXCEPTION 'table "%" cannot be distributed', old.relname USING ERRCODE = 'feature_not_supported',
-      DETAIL = concat_ws(' ', 'It has triggers: ' || part.triggers || '.', 'Partitions are foreign tables: '
+      DETAIL = concat_ws(' ', 'Triggers that have transition tables or a second table, and statement triggers and triggers '
+          'of replicated tables that belong to a partition or a constraint, cannot be kept: ' || part.triggers || '.',
+          'Partitions are foreign tables: '
           || part.foreign_partitions || '.'),
       HINT = CASE WHEN part.triggers IS NULL THEN 'Detach them first.' ELSE 'Drop them first, and create their like on '
           'the foreign table or on the nodes.' END;
@@ -189,8 +193,8 @@ BEGIN
   lent := old.owner <> current_user::regrole;
   IF lent THEN
     SELECT p.problem, s.statement INTO part FROM unnest(rdma_internal.table_statements(tab) ||
-        rdma_internal.index_statements(tab))
-        WITH ORDINALITY s(statement, place),
+        rdma_internal.index_statements(tab)
+            || ARRAY(SELECT unnest(t.statements) FROM rdma_internal.triggers(tab) t)) WITH ORDINALITY s(statement, place),
       LATERAL rdma_internal.define(format('%I.%I', old.nspname, old.relname), s.statement, false) p(problem)
           WHERE p.problem IS NOT NULL ORDER BY s.place LIMIT 1;
     IF FOUND THEN
@@ -273,8 +277,10 @@ BEGIN
     PERFORM rdma_internal.define_on(server, format('%I.%I', old.nspname, old.relname), regexp_replace(statement,
         '^CREATE UNLOGGED ', 'CREATE '), lent);
   END LOOP;
-  -- Indexes are built over all rows at once; what is unique is so on each node.
-  indexes := rdma_internal.index_statements(tab);
+  -- Indexes are built over all rows at once; what is unique is so on each node. Triggers run for later rows.
+  indexes := rdma_internal.index_statements(tab) || ARRAY(SELECT unnest(t.statements) FROM rdma_internal.triggers(tab) t
+      WHERE t.by_row AND NOT replicated);
+  triggers := ARRAY(SELECT unnest(t.statements) FROM rdma_internal.triggers(tab) t WHERE NOT t.by_row OR replicated);
   SELECT coalesce(array_agg(format('CREATE STATISTICS %I.%I', old.nspname, e.stxname)
       || left(substr(d.text, length(format('CREATE STATISTICS %I.%I', n.nspname, e.stxname)) + 1), - length(tab::text))
       ORDER BY e.stxname), '{}')
@@ -360,7 +366,7 @@ BEGIN
   FOREACH statement IN ARRAY statistics LOOP
     EXECUTE format('%s%I.%I', statement, old.nspname, old.relname);
   END LOOP;
-  FOREACH statement IN ARRAY views LOOP
+  FOREACH statement IN ARRAY views || triggers LOOP
     EXECUTE statement;
   END LOOP;
   EXECUTE format('ALTER FOREIGN TABLE %I.%I OPTIONS (ADD propagate_ddl ''true'')', old.nspname, old.relname);
@@ -581,6 +587,13 @@ BEGIN
     END IF;
   END IF;
   IF fills <> '{}' THEN
+    IF EXISTS (SELECT FROM rdma.run_on(server, format('SELECT EXISTS (SELECT FROM pg_catalog.pg_trigger WHERE tgrelid = '
+        '%L::regclass AND NOT tgisinternal AND tgenabled <> ''D'')', format('%I.%I', after->'options'->>'schema_name',
+        after->'options'->>'table_name'))) r WHERE r.answer = 't') THEN
+      RAISE EXCEPTION 'columns with another value for each row cannot be added to foreign table "%"', tab
+          USING ERRCODE = 'feature_not_supported', DETAIL = 'Triggers on the nodes would see how rows get them.',
+          HINT = 'DISABLE TRIGGER USER, and enable them again afterwards.';
+    END IF;
     EXECUTE format('UPDATE %s SET %s', tab, array_to_string(fills, ', '));
   END IF;
   FOREACH value IN ARRAY requirements LOOP

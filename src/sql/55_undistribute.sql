@@ -96,6 +96,13 @@ BEGIN
   IF part.names IS NOT NULL THEN
     RAISE EXCEPTION '% is neither an ordinary nor a partitioned table', part.names USING ERRCODE = 'wrong_object_type';
   END IF;
+  SELECT string_agg(format('%s of %s', m->>'triggers', m->>'name'), ', ') AS names INTO part
+      FROM jsonb_array_elements(there) m WHERE m->>'triggers' IS NOT NULL;
+  IF part.names IS NOT NULL THEN
+    RAISE EXCEPTION 'foreign table "%" cannot be turned into a table', old.relname
+        USING ERRCODE = 'feature_not_supported', DETAIL = format('Its tables on the nodes have triggers: %s.', part.names),
+        HINT = 'Drop them with DROP TRIGGER, and create them again afterwards.';
+  END IF;
   -- what they are called here
   there := (SELECT jsonb_object_agg(m->>'name', m || jsonb_build_object('place', place, 'here', CASE WHEN place = 1
       THEN format('%I.%I', old.nspname, old.relname)

@@ -213,8 +213,8 @@ BEGIN
       END IF;
     ELSE
       definition := rdma_internal.ask_node(nodes[1],
-          format('SELECT rdma_internal.table_statements(%L) || rdma_internal.index_statements(%L)',
-          part.relation, part.relation), NULL::text[]);
+          format('SELECT rdma_internal.table_statements(%L) || rdma_internal.index_statements(%L) || '
+          'rdma_internal.trigger_statements(%L)', part.relation, part.relation, part.relation), NULL::text[]);
       FOR statement IN SELECT DISTINCT (parse_ident(name))[1]
           FROM unnest(rdma_internal.ask_node(nodes[1],
               format('SELECT array_agg(name) FROM rdma_internal.table_members(%L)',
@@ -224,7 +224,9 @@ BEGIN
           PERFORM rdma.run_on(node, format('CREATE SCHEMA %I', statement));
         END IF;
       END LOOP;
-      PERFORM rdma_internal.send_objects(node, rdma_internal.needed_objects(ARRAY[tab::oid]));
+      PERFORM rdma_internal.send_objects(node, rdma_internal.needed_objects(ARRAY[tab::oid])
+          || rdma_internal.trigger_functions(rdma_internal.ask_node(nodes[1], format('SELECT '
+          'array_agg(DISTINCT function) FROM rdma_internal.triggers(%L)', part.relation), NULL::text[])));
       FOREACH statement IN ARRAY definition LOOP
         PERFORM rdma_internal.define_on(node, part.relation, statement, true);
       END LOOP;

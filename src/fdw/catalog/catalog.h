@@ -160,6 +160,53 @@ extern void rf_add_json(StringInfo json, const char *name, const char *value);
  */
 extern List *rf_ddl_steps(const PlannedStmt *planned);
 
+/* ---------- tables of the nodes (shadow.c) ---------- */
+
+/* The quoted name that a foreign table has on the nodes. */
+extern char *rf_remote_table(Oid relid);
+
+/* Runs a command on the nodes of a table, with a role's rights, or with those of its owner. */
+extern void rf_run_there_as(Oid role, Oid relid, const char *command);
+extern void rf_run_there(Oid relid, const char *command);
+
+/* No other session alters it from here on. ERROR if it is not the caller's. */
+extern void rf_lock_own(Oid relid);
+
+/* ERROR with a hint to run the command `remote`, with %s for the table's name there. */
+extern void rf_refuse_there(Oid relid, const char *what, const char *detail, const char *remote);
+
+/* ERROR of that kind if columns have other names there: definitions name them as they are here. */
+extern void rf_check_column_names(Oid relid, const char *what, const char *remote);
+
+typedef struct RfShadowAnswer
+{
+	char	   *definition;		/* what follows the table's name, see rf_defined_by */
+	char	   *events;			/* of a trigger: what is before the table's name, after its own */
+	char	   *problem;		/* why it would be unique on each node only, or NULL */
+	Datum		objects;		/* jsonb: what it needs on the nodes */
+} RfShadowAnswer;
+
+/*
+ * What core makes of a CREATE INDEX, ALTER TABLE ... ADD of one constraint, or CREATE TRIGGER.
+ * ERROR if core refuses it.
+ */
+extern RfShadowAnswer rf_defined_by(Oid relid, Node *statement, const char *source);
+
+/* Runs a command on the nodes; functions and types that it needs come first. */
+extern void rf_define_there(Oid relid, const RfShadowAnswer *what, const char *command);
+
+/*
+ * Row triggers run on the nodes (ddl_triggers.c). False: core is to run the command. ERROR if the
+ * nodes refuse it.
+ */
+extern bool rf_create_trigger(CreateTrigStmt * statement, const char *source);
+extern bool rf_drop_trigger(DropStmt *statement);
+extern bool rf_rename_trigger(RenameStmt *statement);
+
+/* Is it a part of ALTER TABLE that switches triggers which only the nodes have? */
+extern bool rf_switches_triggers_there(Oid relid, const AlterTableCmd *part);
+extern void rf_switch_triggers(Oid relid, const AlterTableCmd *part);
+
 /* Is it a part of ALTER TABLE for the nodes, or a foreign key to be noted until it is? */
 extern bool rf_ddl_is_for_nodes(Oid relid, const AlterTableCmd *part);
 

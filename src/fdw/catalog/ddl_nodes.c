@@ -2,12 +2,9 @@
  * ddl_nodes.c - commands that only the nodes can run for a distributed table: indexes, keys,
  * VACUUM, LOCK.
  *
- * What travels is not the caller's text. An index or a constraint is first created here, on a
- * temporary table with the columns of the foreign table (its shadow), in a subtransaction that is
- * rolled back: core finds the faults, looks names up as the caller means them, and its ruleutils
- * write what the nodes get, with all schemas. A foreign key has nothing but names, and is told by
- * them (src/sql/40_foreign_keys.sql). Commands that name an index which is not here are for the
- * table that has it on the nodes.
+ * What travels is not the caller's text: core has written it (shadow.c). A foreign key has nothing
+ * but names, and is told by them (src/sql/40_foreign_keys.sql). Commands that name an index which
+ * is not here are for the table that has it on the nodes.
  *
  * The nodes are asked with the rights and the user mapping of the table's owner, as by ddl.c; for
  * locks, of the caller.
@@ -15,16 +12,13 @@
 #include "postgres.h"
 
 #include "access/htup_details.h"
-#include "access/relation.h"
 #include "access/xact.h"
-#include "catalog/index.h"
 #include "catalog/namespace.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_constraint.h"
 #include "catalog/pg_type.h"
 #include "commands/defrem.h"
 #include "commands/extension.h"
-#include "executor/spi.h"
 #include "foreign/foreign.h"
 #include "miscadmin.h"
 #include "nodes/makefuncs.h"
@@ -40,275 +34,17 @@
 #include "utils/json.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
-#include "utils/resowner.h"
 #include "utils/ruleutils.h"
 #include "utils/snapmgr.h"
 #include "utils/syscache.h"
 
 #include "rdma_fdw/as_role.h"
 #include "rdma_fdw/compat.h"
-#include "rdma_fdw/exchange.h"
 #include "rdma_fdw/guc.h"
 #include "rdma_fdw/serve.h"
 
 #include "catalog.h"
 #include "fdw/deparse/deparse.h"
-
-/* ---------- tables of the nodes ---------- */
-
-static char *
-remote_name(Oid relid)
-{
-	ForeignTable *table = GetForeignTable(relid);
-	RfTableOptions options;
-
-	rf_table_options(table, GetForeignServer(table->serverid), &options);
-	return rf_remote_relation_name(&options);
-}
-
-static void
-run_as(Oid role, Oid relid, const char *command)
-{
-	ForeignServer *server = GetForeignServer(GetForeignTable(relid)->serverid);
-	Oid			types[2] = {NAMEOID, TEXTOID};
-	Datum		values[2];
-
-	values[0] = DirectFunctionCall1(namein, CStringGetDatum(server->servername));
-	values[1] = CStringGetTextDatum(command);
-	(void) rf_ask_as(role, "SELECT pg_catalog.count(*) FROM rdma.run_on($1, $2)", 2, types, values);
-}
-
-static void
-run_there(Oid relid, const char *command)
-{
-	run_as(rf_relation_owner(relid), relid, command);
-}
-
-/* No other session alters it from here on. ERROR if it is not the caller's. */
-static void
-lock_own(Oid relid)
-{
-	if (!rf_relation_ownercheck(relid, GetUserId()))
-		aclcheck_error(ACLCHECK_NOT_OWNER, get_relkind_objtype(get_rel_relkind(relid)),
-					   get_rel_name(relid));
-	LockRelationOid(relid, ShareUpdateExclusiveLock);
-}
-
-/* A hint with the command to use instead. */
-static void
-refuse(Oid relid, const char *what, const char *detail, const char *remote)
-{
-	ForeignServer *server = GetForeignServer(GetForeignTable(relid)->serverid);
-
-	ereport(ERROR,
-			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-			 errmsg("cannot create %s on the nodes' tables of foreign table \"%s\"", what,
-					get_rel_name(relid)),
-			 errdetail("%s", detail),
-			 errhint("On the nodes: SELECT rdma.run_on(%s, %s).",
-					 quote_literal_cstr(server->servername),
-					 quote_literal_cstr(psprintf(remote, remote_name(relid))))));
-}
-
-/* ---------- the shadow of a table ---------- */
-
-/* The shadow's text names columns as they are here. */
-static void
-check_column_names(Oid relid, const char *what, const char *remote)
-{
-	Relation	rel = relation_open(relid, NoLock);
-	ListCell   *lc;
-
-	for (int i = 0; i < RelationGetNumberOfAttributes(rel); i++)
-	{
-		Form_pg_attribute column = TupleDescAttr(RelationGetDescr(rel), i);
-
-		if (column->attisdropped)
-			continue;
-		foreach(lc, GetForeignColumnOptions(relid, column->attnum))
-		{
-			DefElem    *option = lfirst_node(DefElem, lc);
-
-			if (strcmp(option->defname, "column_name") == 0 &&
-				strcmp(defGetString(option), NameStr(column->attname)) != 0)
-				refuse(relid, what, "Columns have other names there.", remote);
-		}
-	}
-	relation_close(rel, NoLock);
-}
-
-/* The owner makes it: its indexes run the owner's code, as those of the table would. */
-static Oid
-create_shadow(Oid relid)
-{
-	char	   *name = get_rel_name(relid);
-	char	   *space = get_namespace_name(get_rel_namespace(relid));
-	Oid			temporary = LookupExplicitNamespace("pg_temp", true);
-	RfRole		before;
-
-	if (OidIsValid(temporary) && OidIsValid(get_relname_relid(name, temporary)))
-		name = psprintf("rdma_shadow_%u", relid);
-	rf_role_begin_making(&before, rf_relation_owner(relid));
-	if (SPI_connect() != SPI_OK_CONNECT ||
-		SPI_execute(psprintf("CREATE TEMPORARY TABLE %s (LIKE %s)", quote_identifier(name),
-							 quote_qualified_identifier(space, get_rel_name(relid))),
-					false, 0) != SPI_OK_UTILITY)
-		elog(ERROR, "could not create a table like \"%s\"", get_rel_name(relid));
-	SPI_finish();
-	rf_role_end(&before);
-	return get_relname_relid(name, LookupExplicitNamespace("pg_temp", false));
-}
-
-/* The statement, or a part of ALTER TABLE, for the shadow instead of its table. */
-static void
-run_on_shadow(Node *statement, Oid shadow, const char *source)
-{
-	RangeVar   *name = makeRangeVar("pg_temp", get_rel_name(shadow), -1);
-	PlannedStmt *planned = makeNode(PlannedStmt);
-
-	statement = copyObject(statement);
-	if (IsA(statement, IndexStmt))
-	{
-		((IndexStmt *) statement)->relation = name;
-		((IndexStmt *) statement)->concurrent = false;
-		((IndexStmt *) statement)->if_not_exists = false;
-	}
-	else
-		castNode(AlterTableStmt, statement)->relation = name;
-	planned->commandType = CMD_UTILITY;
-	planned->utilityStmt = statement;
-	planned->stmt_location = -1;
-	ProcessUtility(planned, source, false, PROCESS_UTILITY_SUBCOMMAND, NULL, NULL, None_Receiver,
-				   NULL);
-	CommandCounterIncrement();
-}
-
-/* What follows the table's name in the definition of the shadow's only index, or a constraint's. */
-static char *
-shadow_definition(Oid shadow, bool constraint)
-{
-	Relation	rel = relation_open(shadow, NoLock);
-	Oid			index = linitial_oid(RelationGetIndexList(rel));
-	Datum		oid = ObjectIdGetDatum(get_index_constraint(index));
-	Form_pg_index form;
-	HeapTuple	tuple;
-	char	   *whole;
-	char	   *start;
-
-	relation_close(rel, NoLock);
-	if (constraint)
-		return TextDatumGetCString(DirectFunctionCall1(pg_get_constraintdef, oid));
-	tuple = SearchSysCache1(INDEXRELID, ObjectIdGetDatum(index));
-	if (!HeapTupleIsValid(tuple))
-		elog(ERROR, "cache lookup failed for index %u", index);
-	form = (Form_pg_index) GETSTRUCT(tuple);
-	start = psprintf("CREATE %sINDEX %s ON pg_temp.%s ", form->indisunique ? "UNIQUE " : "",
-					 quote_identifier(get_rel_name(index)),
-					 quote_identifier(get_rel_name(shadow)));
-	ReleaseSysCache(tuple);
-	whole = TextDatumGetCString(DirectFunctionCall1(pg_get_indexdef, ObjectIdGetDatum(index)));
-	if (strncmp(whole, start, strlen(start)) != 0)
-		elog(ERROR, "unexpected definition of an index: %s", whole);
-	return whole + strlen(start);
-}
-
-/* Why its unique index would hold on each node only; NULL: it holds for the whole table. */
-static char *
-uniqueness_problem(Oid relid, Oid shadow)
-{
-	Oid			types[2] = {OIDOID, REGCLASSOID};
-	Datum		values[2] = {ObjectIdGetDatum(shadow), ObjectIdGetDatum(relid)};
-	Datum		problem;
-	ForeignTable *table = GetForeignTable(relid);
-
-	if (rf_server_nodes(GetForeignServer(table->serverid)) == NIL ||
-		rf_table_distribution(relid)->placement == RF_PLACED_EVERYWHERE)
-		return NULL;
-	problem = rf_ask_as(GetUserId(), "SELECT (SELECT because FROM rdma_internal.unkept_keys("
-						"ARRAY[$1], coalesce(rdma.distribution_key($2), '{}')) LIMIT 1)", 2, types,
-						values);
-	return problem != (Datum) 0 ? TextDatumGetCString(problem) : NULL;
-}
-
-typedef struct ShadowAnswer
-{
-	char	   *definition;
-	char	   *problem;		/* why it would be unique on each node only, or NULL */
-	Datum		objects;		/* jsonb: what it needs on the nodes */
-} ShadowAnswer;
-
-/* In a subtransaction: the shadow, and what is on it then, as the nodes are told it. */
-static ShadowAnswer
-ask_shadow(Oid relid, Node *statement, const char *source)
-{
-	ShadowAnswer answer;
-	Oid			shadow = create_shadow(relid);
-	Oid			types[1] = {OIDARRAYOID};
-	Datum		values[1];
-	Datum		oid = ObjectIdGetDatum(shadow);
-	int			nest;
-
-	CommandCounterIncrement();
-	run_on_shadow(statement, shadow, source);
-	nest = NewGUCNestLevel();
-	rf_restrict_search_path();
-	answer.definition = shadow_definition(shadow, !IsA(statement, IndexStmt));
-	AtEOXact_GUC(false, nest);
-	answer.problem = uniqueness_problem(relid, shadow);
-	values[0] = PointerGetDatum(construct_array(&oid, 1, OIDOID, sizeof(Oid), true, TYPALIGN_INT));
-	answer.objects = rf_ask_as(rf_relation_owner(relid),
-							   "SELECT rdma_internal.needed_objects($1)", 1, types, values);
-	return answer;
-}
-
-/* The definition, after the table's name, of the index or constraint that the statement creates. */
-static ShadowAnswer
-defined_by(Oid relid, Node *statement, const char *source)
-{
-	MemoryContext caller = CurrentMemoryContext;
-	ResourceOwner owner = CurrentResourceOwner;
-	ShadowAnswer answer;
-
-	BeginInternalSubTransaction(NULL);
-	MemoryContextSwitchTo(caller);
-	PG_TRY();
-	{
-		answer = ask_shadow(relid, statement, source);
-	}
-	PG_CATCH();
-	{
-		ErrorData  *error;
-
-		MemoryContextSwitchTo(caller);
-		error = CopyErrorData();
-		FlushErrorState();
-		RollbackAndReleaseCurrentSubTransaction();
-		MemoryContextSwitchTo(caller);
-		CurrentResourceOwner = owner;
-		ReThrowError(error);
-	}
-	PG_END_TRY();
-	RollbackAndReleaseCurrentSubTransaction();
-	MemoryContextSwitchTo(caller);
-	CurrentResourceOwner = owner;
-	return answer;
-}
-
-/* Functions and types that it needs come first. */
-static void
-define_there(Oid relid, const ShadowAnswer *what, const char *command)
-{
-	ForeignServer *server = GetForeignServer(GetForeignTable(relid)->serverid);
-	Oid			types[2] = {NAMEOID, JSONBOID};
-	Datum		values[2];
-
-	values[0] = DirectFunctionCall1(namein, CStringGetDatum(server->servername));
-	values[1] = what->objects;
-	(void) rf_ask_as(rf_relation_owner(relid),
-					 "SELECT pg_catalog.count(*) FROM rdma_internal.send_objects($1, $2)", 2,
-					 types, values);
-	run_there(relid, command);
-}
 
 /* ---------- indexes and keys ---------- */
 
@@ -316,29 +52,30 @@ static bool
 create_index(IndexStmt *statement, const char *source, bool top)
 {
 	Oid			relid;
-	ShadowAnswer index;
+	RfShadowAnswer index;
 
 	if (!rf_names_propagated(statement->relation))
 		return false;
 	if (statement->concurrent)
 		PreventInTransactionBlock(top, "CREATE INDEX CONCURRENTLY");
 	relid = RangeVarGetRelid(statement->relation, NoLock, false);
-	lock_own(relid);
+	rf_lock_own(relid);
 	if (statement->tableSpace != NULL)
-		refuse(relid, "this index", "It names a tablespace, which each node has of its own.",
-			   "CREATE INDEX ... ON %s ...");
-	check_column_names(relid, "this index", "CREATE INDEX ... ON %s ...");
-	index = defined_by(relid, (Node *) statement, source);
+		rf_refuse_there(relid, "this index",
+						"It names a tablespace, which each node has of its own.",
+						"CREATE INDEX ... ON %s ...");
+	rf_check_column_names(relid, "this index", "CREATE INDEX ... ON %s ...");
+	index = rf_defined_by(relid, (Node *) statement, source);
 	if (statement->unique && index.problem != NULL)
-		refuse(relid, "this index", index.problem, "CREATE UNIQUE INDEX ... ON %s ...");
-	define_there(relid, &index, psprintf("CREATE %sINDEX %s%s%s ON %s%s %s",
-										 statement->unique ? "UNIQUE " : "",
-										 statement->concurrent ? "CONCURRENTLY " : "",
-										 statement->if_not_exists ? "IF NOT EXISTS " : "",
-										 statement->idxname != NULL ?
-										 quote_identifier(statement->idxname) : "",
-										 statement->relation->inh ? "" : "ONLY ",
-										 remote_name(relid), index.definition));
+		rf_refuse_there(relid, "this index", index.problem, "CREATE UNIQUE INDEX ... ON %s ...");
+	rf_define_there(relid, &index, psprintf("CREATE %sINDEX %s%s%s ON %s%s %s",
+											statement->unique ? "UNIQUE " : "",
+											statement->concurrent ? "CONCURRENTLY " : "",
+											statement->if_not_exists ? "IF NOT EXISTS " : "",
+											statement->idxname != NULL ?
+											quote_identifier(statement->idxname) : "",
+											statement->relation->inh ? "" : "ONLY ",
+											rf_remote_table(relid), index.definition));
 	return true;
 }
 
@@ -348,22 +85,26 @@ add_key(Oid relid, AlterTableStmt *statement, AlterTableCmd *part, const char *s
 {
 	Constraint *constraint = castNode(Constraint, part->def);
 	AlterTableStmt *alone = makeNode(AlterTableStmt);
-	ShadowAnswer key;
+	RfShadowAnswer key;
+	const char *name = "";
 
-	if (constraint->indexname != NULL || constraint->indexspace != NULL)
-		refuse(relid, "this constraint", constraint->indexname != NULL ?
-			   "It takes an index over." : "It names a tablespace, which each node has of its own.",
-			   "ALTER TABLE %s ADD ...");
-	check_column_names(relid, "this constraint", "ALTER TABLE %s ADD ...");
+	if (constraint->indexname != NULL)
+		rf_refuse_there(relid, "this constraint", "It takes an index over.",
+						"ALTER TABLE %s ADD ...");
+	if (constraint->indexspace != NULL)
+		rf_refuse_there(relid, "this constraint",
+						"It names a tablespace, which each node has of its own.",
+						"ALTER TABLE %s ADD ...");
+	rf_check_column_names(relid, "this constraint", "ALTER TABLE %s ADD ...");
 	*alone = *statement;
 	alone->cmds = list_make1(part);
-	key = defined_by(relid, (Node *) alone, source);
+	key = rf_defined_by(relid, (Node *) alone, source);
 	if (key.problem != NULL)
-		refuse(relid, "this constraint", key.problem, "ALTER TABLE %s ADD ...");
-	define_there(relid, &key, psprintf("ALTER TABLE %s ADD %s%s %s", remote_name(relid),
-									   constraint->conname != NULL ? "CONSTRAINT " : "",
-									   constraint->conname != NULL ?
-									   quote_identifier(constraint->conname) : "", key.definition));
+		rf_refuse_there(relid, "this constraint", key.problem, "ALTER TABLE %s ADD ...");
+	if (constraint->conname != NULL)
+		name = psprintf("CONSTRAINT %s ", quote_identifier(constraint->conname));
+	rf_define_there(relid, &key, psprintf("ALTER TABLE %s ADD %s%s", rf_remote_table(relid), name,
+										  key.definition));
 }
 
 /* ---------- foreign keys ---------- */
@@ -472,10 +213,11 @@ drop_constraint(Oid relid, const AlterTableCmd *part)
 	if (rf_has_noted_key(relid, part->name))
 		drop_noted_key(relid, part->name);
 	else
-		run_there(relid, psprintf("ALTER TABLE %s DROP CONSTRAINT %s%s%s", remote_name(relid),
-								  part->missing_ok ? "IF EXISTS " : "",
-								  quote_identifier(part->name),
-								  part->behavior == DROP_CASCADE ? " CASCADE" : ""));
+		rf_run_there(relid, psprintf("ALTER TABLE %s DROP CONSTRAINT %s%s%s",
+									 rf_remote_table(relid),
+									 part->missing_ok ? "IF EXISTS " : "",
+									 quote_identifier(part->name),
+									 part->behavior == DROP_CASCADE ? " CASCADE" : ""));
 }
 
 /* ALTER TABLE with parts for the nodes only; see rf_ddl_is_for_nodes. */
@@ -487,16 +229,19 @@ alter(AlterTableStmt *statement, const char *source)
 
 	if (!OidIsValid(relid) || !rf_ddl_is_for_nodes(relid, linitial(statement->cmds)))
 		return false;
-	lock_own(relid);
+	rf_lock_own(relid);
 	foreach(lc, statement->cmds)
 	{
 		AlterTableCmd *part = lfirst_node(AlterTableCmd, lc);
 
 		if (part->subtype == AT_DropConstraint)
 			drop_constraint(relid, part);
+		else if (rf_switches_triggers_there(relid, part))
+			rf_switch_triggers(relid, part);
 		else if (part->subtype == AT_ValidateConstraint)
-			run_there(relid, psprintf("ALTER TABLE %s VALIDATE CONSTRAINT %s", remote_name(relid),
-									  quote_identifier(part->name)));
+			rf_run_there(relid, psprintf("ALTER TABLE %s VALIDATE CONSTRAINT %s",
+										 rf_remote_table(relid),
+										 quote_identifier(part->name)));
 		else if (castNode(Constraint, part->def)->contype == CONSTR_FOREIGN)
 			add_foreign_key(relid, castNode(Constraint, part->def));
 		else
@@ -580,10 +325,11 @@ drop_index(DropStmt *statement, bool top)
 		return false;
 	if (statement->concurrent)
 		end_search(top, "DROP INDEX CONCURRENTLY");
-	lock_own(relid);
-	run_there(relid, psprintf("DROP INDEX %s%s%s%s", statement->concurrent ? "CONCURRENTLY " : "",
-							  statement->missing_ok ? "IF EXISTS " : "", index,
-							  statement->behavior == DROP_CASCADE ? " CASCADE" : ""));
+	rf_lock_own(relid);
+	rf_run_there(relid, psprintf("DROP INDEX %s%s%s%s",
+								 statement->concurrent ? "CONCURRENTLY " : "",
+								 statement->missing_ok ? "IF EXISTS " : "", index,
+								 statement->behavior == DROP_CASCADE ? " CASCADE" : ""));
 	return true;
 }
 
@@ -600,10 +346,26 @@ drop_partition(DropStmt *statement)
 	relid = table_with("partition", name, &partition);
 	if (!OidIsValid(relid))
 		return false;
-	lock_own(relid);
-	run_there(relid, psprintf("DROP TABLE %s%s", partition,
-							  statement->behavior == DROP_CASCADE ? " CASCADE" : ""));
+	rf_lock_own(relid);
+	rf_run_there(relid, psprintf("DROP TABLE %s%s", partition,
+								 statement->behavior == DROP_CASCADE ? " CASCADE" : ""));
 	return true;
+}
+
+static bool
+drop_there(DropStmt *statement, bool top)
+{
+	switch (statement->removeType)
+	{
+		case OBJECT_INDEX:
+			return drop_index(statement, top);
+		case OBJECT_TABLE:
+			return drop_partition(statement);
+		case OBJECT_TRIGGER:
+			return rf_drop_trigger(statement);
+		default:
+			return false;
+	}
 }
 
 /* ---------- partitions ---------- */
@@ -693,22 +455,22 @@ create_partition(CreateStmt *statement)
 	if (!rf_names_propagated(parent))
 		return false;
 	relid = RangeVarGetRelid(parent, NoLock, false);
-	lock_own(relid);
+	rf_lock_own(relid);
 	table = GetForeignTable(relid);
 	rf_table_options(table, GetForeignServer(table->serverid), &options);
 	if (statement->tableElts != NIL || statement->constraints != NIL ||
 		statement->options != NIL || statement->partspec != NULL ||
 		statement->tablespacename != NULL || statement->accessMethod != NULL)
-		refuse(relid, "this partition", "It is more than bounds.",
-			   "CREATE TABLE ... PARTITION OF %s ...");
+		rf_refuse_there(relid, "this partition", "It is more than bounds.",
+						"CREATE TABLE ... PARTITION OF %s ...");
 	if (RangeVarGetCreationNamespace(statement->relation) != get_rel_namespace(relid))
-		refuse(relid, "this partition", "It is in another schema than the table.",
-			   "CREATE TABLE ... PARTITION OF %s ...");
-	run_there(relid, psprintf("CREATE TABLE %s%s PARTITION OF %s %s",
-							  statement->if_not_exists ? "IF NOT EXISTS " : "",
-							  quote_qualified_identifier(options.schema_name,
-														 statement->relation->relname),
-							  remote_name(relid), bound_text(statement->partbound)));
+		rf_refuse_there(relid, "this partition", "It is in another schema than the table.",
+						"CREATE TABLE ... PARTITION OF %s ...");
+	rf_run_there(relid, psprintf("CREATE TABLE %s%s PARTITION OF %s %s",
+								 statement->if_not_exists ? "IF NOT EXISTS " : "",
+								 quote_qualified_identifier(options.schema_name,
+															statement->relation->relname),
+								 rf_remote_table(relid), bound_text(statement->partbound)));
 	return true;
 }
 
@@ -724,7 +486,7 @@ reindex(ReindexStmt *statement, bool top)
 	if (statement->kind == REINDEX_OBJECT_TABLE && rf_names_propagated(statement->relation))
 	{
 		relid = RangeVarGetRelid(statement->relation, NoLock, false);
-		name = remote_name(relid);
+		name = rf_remote_table(relid);
 	}
 	else if (statement->kind == REINDEX_OBJECT_INDEX &&
 			 !OidIsValid(RangeVarGetRelid(statement->relation, NoLock, true)))
@@ -740,10 +502,10 @@ reindex(ReindexStmt *statement, bool top)
 	}
 	if (concurrently)
 		end_search(top, "REINDEX CONCURRENTLY");
-	lock_own(relid);
-	run_there(relid, psprintf("REINDEX %s %s%s",
-							  statement->kind == REINDEX_OBJECT_TABLE ? "TABLE" : "INDEX",
-							  concurrently ? "CONCURRENTLY " : "", name));
+	rf_lock_own(relid);
+	rf_run_there(relid, psprintf("REINDEX %s %s%s",
+								 statement->kind == REINDEX_OBJECT_TABLE ? "TABLE" : "INDEX",
+								 concurrently ? "CONCURRENTLY " : "", name));
 	return true;
 }
 
@@ -755,6 +517,8 @@ rename_there(RenameStmt *statement)
 	Oid			relid = InvalidOid;
 	char	   *command = NULL;
 
+	if (statement->renameType == OBJECT_TRIGGER)
+		return rf_rename_trigger(statement);
 	if (statement->renameType == OBJECT_INDEX &&
 		!OidIsValid(RangeVarGetRelid(statement->relation, NoLock, true)))
 	{
@@ -772,14 +536,14 @@ rename_there(RenameStmt *statement)
 			strcmp(statement->subname, RF_PLACEMENT_CONSTRAINT) == 0)
 			return false;
 		relid = table;
-		command = psprintf("ALTER TABLE %s RENAME CONSTRAINT %s TO %s", remote_name(relid),
+		command = psprintf("ALTER TABLE %s RENAME CONSTRAINT %s TO %s", rf_remote_table(relid),
 						   quote_identifier(statement->subname),
 						   quote_identifier(statement->newname));
 	}
 	if (command == NULL)
 		return false;
-	lock_own(relid);
-	run_there(relid, command);
+	rf_lock_own(relid);
+	rf_run_there(relid, command);
 	return true;
 }
 
@@ -816,8 +580,8 @@ vacuum_there(VacuumStmt *statement, bool top)
 		Oid			relid = RangeVarGetRelid(lfirst_node(VacuumRelation, lc)->relation, NoLock,
 											 false);
 
-		lock_own(relid);
-		run_there(relid, psprintf("VACUUM %s%s", options.data, remote_name(relid)));
+		rf_lock_own(relid);
+		rf_run_there(relid, psprintf("VACUUM %s%s", options.data, rf_remote_table(relid)));
 	}
 	return true;
 }
@@ -844,10 +608,10 @@ lock_there(LockStmt * statement, bool top)
 		RangeVar   *name = lfirst_node(RangeVar, lc);
 		Oid			relid = RangeVarGetRelid(name, NoLock, false);
 
-		run_as(GetUserId(), relid, psprintf("LOCK TABLE %s%s IN %s MODE%s",
-											name->inh ? "" : "ONLY ", remote_name(relid),
-											modes[statement->mode],
-											statement->nowait ? " NOWAIT" : ""));
+		rf_run_there_as(GetUserId(), relid,
+						psprintf("LOCK TABLE %s%s IN %s MODE%s", name->inh ? "" : "ONLY ",
+								 rf_remote_table(relid), modes[statement->mode],
+								 statement->nowait ? " NOWAIT" : ""));
 	}
 	return true;
 }
@@ -868,11 +632,10 @@ rf_ddl_on_nodes(PlannedStmt *planned, const char *source, ProcessUtilityContext 
 			return alter((AlterTableStmt *) statement, source);
 		case T_CreateStmt:
 			return create_partition((CreateStmt *) statement);
+		case T_CreateTrigStmt:
+			return rf_create_trigger((CreateTrigStmt *) statement, source);
 		case T_DropStmt:
-			return ((DropStmt *) statement)->removeType == OBJECT_INDEX ?
-				drop_index((DropStmt *) statement, top) :
-				((DropStmt *) statement)->removeType == OBJECT_TABLE &&
-				drop_partition((DropStmt *) statement);
+			return drop_there((DropStmt *) statement, top);
 		case T_ReindexStmt:
 			return reindex((ReindexStmt *) statement, top);
 		case T_RenameStmt:

@@ -76,7 +76,7 @@ rf_ddl_is_for_nodes(Oid relid, const AlterTableCmd *part)
 		case AT_ValidateConstraint:
 			return !here && unknown_here(relid, part->name);
 		default:
-			return false;
+			return !here && rf_switches_triggers_there(relid, part);
 	}
 }
 

@@ -33,6 +33,7 @@
 #include "nodes/nodeFuncs.h"
 #include "nodes/parsenodes.h"
 #include "parser/analyze.h"
+#include "parser/parse_func.h"
 #include "parser/parse_node.h"
 #include "parser/parse_type.h"
 #include "parser/parser.h"
@@ -677,6 +678,9 @@ examine_alter(Definition *definition, AlterTableStmt *statement)
 		case AT_SetStatistics:
 		case AT_SetOptions:
 		case AT_SetNotNull:
+		case AT_EnableAlwaysTrig:
+		case AT_EnableReplicaTrig:
+		case AT_DisableTrig:
 			break;
 		default:
 			refuse(definition, "it is a change of another kind");
@@ -732,6 +736,28 @@ examine_comment(Definition *definition, CommentStmt *statement)
 		set_table(definition, makeRangeVarFromNameList(castNode(List, statement->object)));
 }
 
+/* A row trigger whose function is trusted; its condition would be about OLD and NEW. */
+static void
+examine_trigger(Definition *definition, CreateTrigStmt * statement)
+{
+	Oid			funcid = LookupFuncName(statement->funcname, 0, NULL, true);
+
+	set_table(definition, statement->relation);
+	if (!statement->row || statement->whenClause != NULL || statement->constrrel != NULL ||
+		statement->transitionRels != NIL || statement->replace)
+		refuse(definition, "it is a trigger for statements or with a condition");
+	else if (!OidIsValid(funcid))
+		refuse(definition, psprintf("function %s does not exist",
+									NameListToString(statement->funcname)));
+	else if (funcid < FirstNormalObjectId)
+		refuse(definition, "it calls a built-in function");
+	else
+	{
+		refuse(definition, rf_owner_problem(funcid));
+		refuse(definition, rf_schema_problem(statement->funcname));
+	}
+}
+
 /* The kinds of commands that a definition may have. */
 static void
 examine(Definition *definition, Node *statement)
@@ -749,6 +775,9 @@ examine(Definition *definition, Node *statement)
 			break;
 		case T_CreateStatsStmt:
 			examine_statistics(definition, (CreateStatsStmt *) statement);
+			break;
+		case T_CreateTrigStmt:
+			examine_trigger(definition, (CreateTrigStmt *) statement);
 			break;
 		case T_CommentStmt:
 			examine_comment(definition, (CommentStmt *) statement);

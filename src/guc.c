@@ -107,6 +107,9 @@ static const struct
 	{"receive_pool", RF_RECEIVE_POOL},
 	{"receive_pool_costs", RF_RECEIVE_POOL_COSTS},
 	{"receive_claims", RF_RECEIVE_CLAIMS},
+	{"columns", RF_COLUMNS},
+	{"column_costs", RF_COLUMN_COSTS},
+	{"column_kernels", RF_COLUMN_KERNELS},
 };
 
 /* rdma_fdw.disable: the names of techniques, whose bits go to assign_disable() in `extra`. */

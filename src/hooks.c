@@ -27,6 +27,7 @@
 #include "rdma_fdw/guc.h"
 #include "rdma_fdw/remote.h"
 #include "rdma_fdw/serve.h"
+#include "rdma_fdw/vector.h"
 
 #include "fdw/catalog/catalog.h"
 #include "fdw/exec/exec.h"
@@ -156,7 +157,7 @@ relation_stats(PlannerInfo *root, RangeTblEntry *rte, AttrNumber attnum, Variabl
 /*
  * A reader's statement starts under the snapshot that was kept for it, and so do the queries of its
  * exchanges. They are found, and rows of rdma_internal.store() are told to come together, in the
- * state that core made.
+ * state that core made; then scans in it change to columns.
  */
 static void
 executor_start(QueryDesc *query, int eflags)
@@ -169,6 +170,7 @@ executor_start(QueryDesc *query, int eflags)
 		standard_ExecutorStart(query, eflags);
 	rf_exchange_started(query);
 	rf_store_started(query);
+	rf_columns_started(query, eflags);
 	if (kept)
 		rf_kept_snapshot_started(query);
 }

@@ -165,7 +165,10 @@ typedef enum RfTechnique
 	RF_KEPT_MEMORY = 1 << 15,	/* base/kept_memory.c */
 	RF_RECEIVE_POOL = 1 << 16,	/* flow/group_consume.c */
 	RF_RECEIVE_POOL_COSTS = 1 << 17,
-	RF_RECEIVE_CLAIMS = 1 << 18
+	RF_RECEIVE_CLAIMS = 1 << 18,
+	RF_COLUMNS = 1 << 19,		/* vector/columns.c */
+	RF_COLUMN_COSTS = 1 << 20,
+	RF_COLUMN_KERNELS = 1 << 21 /* for some rows only, to compare: vector/row_filter.c */
 } RfTechnique;
 
 static inline bool

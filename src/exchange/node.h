@@ -211,6 +211,7 @@ typedef struct ExchangeInput
 	bool		over;			/* that gives no more rows, or no more rows are wanted */
 	uint64		rows;			/* that it has given */
 	SeqScanState *scan;			/* a bare sequential scan, which needs no executor */
+	PlanState  *columns;		/* which runs on columns (vector.h); NULL: it does not */
 	bool		local;			/* `node` is part of the coordinator's own plan */
 } ExchangeInput;
 

@@ -31,6 +31,7 @@
 
 #include "rdma_fdw/compat.h"
 #include "rdma_fdw/serve.h"
+#include "rdma_fdw/vector.h"
 
 /* Rows of the query in one step, between two checks for arrivals. */
 #define ROWS_PER_STEP	64
@@ -457,6 +458,21 @@ scan_row(ExchangeState *state)
 	return NULL;
 }
 
+/* The same, by columns. */
+static TupleTableSlot *
+column_row(ExchangeState *state)
+{
+	TupleTableSlot *slot;
+
+	while ((slot = rf_columns_next(state->input.columns, &state->input.over)) == NULL &&
+		   !state->input.over)
+	{
+		if (unlikely(rf_flush_ticks != state->sending.flush_seen))
+			return NULL;
+	}
+	return slot;
+}
+
 /* As ExecutePlan does: the query runs only once. */
 static void
 start(ExchangeState *state)
@@ -500,7 +516,9 @@ next_row(ExchangeState *state)
 	}
 	caller = MemoryContextSwitchTo(estate->es_query_cxt);
 	state->input.inside = true;
-	if (state->input.scan != NULL)
+	if (state->input.columns != NULL && !state->partners.asks_first)
+		slot = column_row(state);
+	else if (state->input.scan != NULL)
 		slot = scan_row(state);
 	else
 	{
@@ -930,6 +948,8 @@ rf_exchange_begin_sending(ExchangeState *state, TupleDesc desc)
 
 	state->routing.consumers = state->member->desc->consumers;
 	state->input.scan = rf_bare_scan(state->input.node, &attmap, &count);
+	if (state->input.scan != NULL && rf_columns_scan(state->input.node) != NULL)
+		state->input.columns = state->input.node;
 	if (state->input.scan != NULL)
 		state->routing.rows =
 			rf_rows_create(RelationGetDescr(state->input.scan->ss.ss_currentRelation), count,

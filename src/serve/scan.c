@@ -4,7 +4,8 @@
  * A SELECT of plain columns of one table makes the executor project every row into a narrower slot,
  * which the encoder takes apart again. Here the encoder is given the table's own slot and a map of
  * the wanted attributes instead, and without quals whole pages of tuples; where the administrator
- * allows it (permit.c), pages may travel as they are. Quals are the executor's own.
+ * allows it (permit.c), pages may travel as they are. Pages are read, and quals checked, by
+ * vector/page_scan.c and vector/row_filter.c.
  *
  * Does: run a query that ExecutorStart has prepared, so permissions, row security, locks and
  * snapshot are the executor's. Does not: know plans other than one sequential scan at the top;
@@ -12,20 +13,14 @@
  */
 #include "postgres.h"
 
-#include "access/heapam.h"
-#include "access/syncscan.h"
 #include "access/tableam.h"
-#include "access/xact.h"
 #include "executor/executor.h"
 #include "executor/instrument.h"
 #include "miscadmin.h"
-#include "pgstat.h"
-#include "rdma_fdw/compat.h"
 #include "rdma_fdw/guc.h"
 #include "rdma_fdw/region.h"
 #include "rdma_fdw/serve.h"
-#include "storage/bufmgr.h"
-#include "storage/predicate.h"
+#include "rdma_fdw/vector.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
@@ -87,101 +82,27 @@ wants_most(Relation rel, const AttrNumber *map, int count)
 		stored <= MAX_STORED_RATIO * wanted * rel->rd_rel->reltuples;
 }
 
-/* The visible tuples of one page, which stays pinned. */
-typedef struct PageTuples
-{
-	int			count;
-	HeapTupleHeader tuples[MaxHeapTuplesPerPage];
-	uint16		lengths[MaxHeapTuplesPerPage];
-	OffsetNumber offsets[MaxHeapTuplesPerPage];
-} PageTuples;
-
-/*
- * The work of heap scans on a page: prune it, and check each tuple under the share lock. With
- * `whole`, a page whose tuples are all visible is sent as it is instead: returns its rows,
- * otherwise -1.
- */
 static int
-collect_visible(Relation rel, Snapshot snapshot, Buffer buffer, RfStreamDest *whole,
-				PageTuples *found)
+send_whole(void *dest, Buffer buffer)
 {
-	BlockNumber block = BufferGetBlockNumber(buffer);
-	Page		page;
-	OffsetNumber last;
-	bool		all_visible;
-
-	heap_page_prune_opt(rel, buffer);
-	LockBuffer(buffer, BUFFER_LOCK_SHARE);
-	page = BufferGetPage(buffer);
-#if PG_VERSION_NUM < 170000
-	TestForOldSnapshot(snapshot, rel, page);	/* 17 removed old_snapshot_threshold */
-#endif
-	last = PageGetMaxOffsetNumber(page);
-
-	/* A snapshot from recovery may not trust a flag that was set on the primary. */
-	all_visible = PageIsAllVisible(page) && !snapshot->takenDuringRecovery;
-	found->count = 0;
-	if (whole != NULL && all_visible && !IsolationIsSerializable())
-	{
-		int			rows = rf_stream_dest_add_page(whole, buffer);
-
-		if (rows >= 0)
-		{
-			LockBuffer(buffer, BUFFER_LOCK_UNLOCK);
-			return rows;
-		}
-	}
-	for (OffsetNumber offset = FirstOffsetNumber; offset <= last; offset++)
-	{
-		ItemId		item = PageGetItemId(page, offset);
-		HeapTupleData tuple;
-
-		if (!ItemIdIsNormal(item))
-			continue;
-		tuple.t_data = (HeapTupleHeader) PageGetItem(page, item);
-		if (!all_visible || IsolationIsSerializable())
-		{
-			bool		visible = all_visible;
-
-			tuple.t_tableOid = RelationGetRelid(rel);
-			tuple.t_len = ItemIdGetLength(item);
-			ItemPointerSet(&tuple.t_self, block, offset);
-			if (!visible)
-				visible = HeapTupleSatisfiesVisibility(&tuple, snapshot, buffer);
-			HeapCheckForSerializableConflictOut(visible, rel, &tuple, buffer, snapshot);
-			if (!visible)
-				continue;
-		}
-		found->tuples[found->count] = tuple.t_data;
-		found->lengths[found->count] = ItemIdGetLength(item);
-		found->offsets[found->count] = offset;
-		found->count++;
-	}
-	LockBuffer(buffer, BUFFER_LOCK_UNLOCK);
-	return -1;
+	return rf_stream_dest_add_page(dest, buffer);
 }
 
 /* Hand a page's tuples over; false: the reader has stopped. */
 static bool
-send_page(Relation rel, Buffer buffer, const PageTuples *found, TupleTableSlot *slot,
-		  RfStreamDest *dest)
+send_page(RfPageScan *scan, TupleTableSlot *slot, RfStreamDest *dest)
 {
 	DestReceiver *receiver = rf_stream_dest_receiver(dest);
 	int			at = 0;
 
 	for (;;)
 	{
-		HeapTupleData tuple;
 		bool		more;
 
-		at += rf_stream_dest_add_tuples(dest, found->tuples + at, found->count - at);
-		if (at == found->count)
+		at += rf_stream_dest_add_tuples(dest, scan->tuples + at, scan->count - at);
+		if (at == scan->count)
 			return true;
-		tuple.t_tableOid = RelationGetRelid(rel);
-		tuple.t_data = found->tuples[at];
-		tuple.t_len = found->lengths[at];
-		ItemPointerSet(&tuple.t_self, BufferGetBlockNumber(buffer), found->offsets[at]);
-		ExecStoreBufferHeapTuple(&tuple, slot, buffer);
+		rf_page_scan_store(scan, at, slot);
 		more = receiver->receiveSlot(slot, receiver);
 		ExecClearTuple(slot);
 		if (!more)
@@ -190,141 +111,52 @@ send_page(Relation rel, Buffer buffer, const PageTuples *found, TupleTableSlot *
 	}
 }
 
-/* Leave the tuples that pass. */
-static void
-filter(Relation rel, Buffer buffer, PageTuples *found, TupleTableSlot *slot, ExprState *qual,
-	   ExprContext *econtext)
-{
-	int			passed = 0;
-
-	for (int i = 0; i < found->count; i++)
-	{
-		HeapTupleData tuple;
-
-		tuple.t_tableOid = RelationGetRelid(rel);
-		tuple.t_data = found->tuples[i];
-		tuple.t_len = found->lengths[i];
-		ItemPointerSet(&tuple.t_self, BufferGetBlockNumber(buffer), found->offsets[i]);
-		ExecStoreBufferHeapTuple(&tuple, slot, buffer);
-		ResetExprContext(econtext);
-		econtext->ecxt_scantuple = slot;
-		if (!ExecQual(qual, econtext))
-			continue;
-		found->tuples[passed] = found->tuples[i];
-		found->lengths[passed] = found->lengths[i];
-		found->offsets[passed++] = found->offsets[i];
-	}
-	ExecClearTuple(slot);
-	found->count = passed;
-}
-
-/* Core's rule for a ring of buffers. */
-static bool
-is_large(Relation rel, BlockNumber blocks)
-{
-	return !RelationUsesLocalBuffers(rel) && blocks > NBuffers / 4;
-}
-
 /*
  * Pages of the 256 kB ring that may stay pinned. With more, the ring would replace pinned buffers
  * until it used all of shared_buffers.
  */
 #define RING_PINS			(Max(224 * 1024 / BLCKSZ, 1))
 
-/*
- * A block, which is likely to be in the buffer behind the buffer of the block before (in a table
- * that was read from front to back): looking there saves the look into the table of buffers, which
- * costs as much as all else that is done to a page that is sent as it is. Not with a ring, whose
- * buffers are reused.
- */
-#define PREFETCHED_BYTES	640
-
-static Buffer
-read_block(Relation rel, BlockNumber block, Buffer before, BufferAccessStrategy strategy)
-{
-	Buffer		guess = before + 1;
-
-	if (strategy == NULL && before > 0 && before < NBuffers &&
-		ReadRecentBuffer(rf_relation_locator(rel), MAIN_FORKNUM, block, guess))
-	{
-		pgstat_count_buffer_read(rel);
-		pgstat_count_buffer_hit(rel);
-
-		/*
-		 * The next page's line pointers, which a sender of pages looks at, come meanwhile; if it
-		 * is another page, in vain.
-		 */
-		if (guess < NBuffers)
-			for (int i = 0; i < PREFETCHED_BYTES; i += PG_CACHE_LINE_SIZE / 2)
-				__builtin_prefetch(BufferGetPage(guess) + BLCKSZ + i);
-		return guess;
-	}
-	return ReadBufferExtended(rel, MAIN_FORKNUM, block, RBM_NORMAL, strategy);
-}
-
-/*
- * All pages of a heap; with quals only where pages are shipped. Large tables use a ring of buffers
- * and keep step with other scans, as core's scans do.
- */
+/* All pages of a heap. */
 static uint64
 run_heap(SeqScanState *node, Snapshot snapshot, RfStreamDest *dest)
 {
-	Relation	rel = node->ss.ss_currentRelation;
 	TupleTableSlot *slot = node->ss.ss_ScanTupleSlot;
-	ExprState  *qual = node->ss.ps.qual;
-	BlockNumber blocks = RelationGetNumberOfBlocks(rel);
-	bool		large = is_large(rel, blocks);
-	bool		keep_step = large && synchronize_seqscans;
-	BufferAccessStrategy strategy = large ? GetAccessStrategy(BAS_BULKREAD) : NULL;
-	BlockNumber block = keep_step ? ss_get_location(rel, blocks) : 0;
-	PageTuples *found = palloc(sizeof(PageTuples));
-	Buffer		buffer = InvalidBuffer;
+	RfRowFilter *filter = node->ss.ps.qual != NULL ? rf_row_filter_create(node) : NULL;
+	RfPageScan *scan = rf_page_scan_begin(node->ss.ss_currentRelation, snapshot);
 	uint64		rows = 0;
+	bool		more = true;
 
-	PredicateLockRelation(rel, snapshot);
-	pgstat_count_heap_scan(rel);
-	for (BlockNumber n = 0; n < blocks; n++)
+	while (more && scan->left > 0)
 	{
 		bool		pages;
-		bool		more;
 		int			whole;
-		int			count;
 
 		CHECK_FOR_INTERRUPTS();
 		pages = rf_stream_dest_takes_page(dest);	/* may wait, so before there is a pin */
-		buffer = read_block(rel, block, buffer, strategy);
-		whole = collect_visible(
-								rel, snapshot, buffer,
-								pages && qual == NULL && rf_stream_dest_takes_whole(dest) ? dest :
-								NULL,
-								found);
-		count = whole >= 0 ? whole : found->count;
-		rf_count_rows_read(rel, count);
-		more = true;
-		if (whole < 0)
+		(void) rf_page_scan_read(scan);
+		whole = rf_page_scan_collect(scan,
+									 pages && filter == NULL && rf_stream_dest_takes_whole(dest) ?
+									 send_whole : NULL,
+									 dest);
+		if (whole >= 0)
+			rows += whole;
+		else
 		{
-			if (qual != NULL)
-				filter(rel, buffer, found, slot, qual, node->ss.ps.ps_ExprContext);
-			count = found->count;
+			if (filter != NULL)
+				rf_row_filter_page(filter, scan);
+			rows += scan->count;
 			if (!pages)
-				rf_stream_dest_saw_page(dest, found->lengths, count);
-			if (!pages || !rf_stream_dest_add_page_tuples(dest, buffer, found->tuples,
-														  found->lengths, count))
-				more = send_page(rel, buffer, found, slot, dest);
+				rf_stream_dest_saw_page(dest, scan->lengths, scan->count);
+			if (!pages || !rf_stream_dest_add_page_tuples(dest, scan->buffer, scan->tuples,
+														  scan->lengths, scan->count))
+				more = send_page(scan, slot, dest);
 		}
-		ReleaseBuffer(buffer);
+		rf_page_scan_release(scan);
 		if (unlikely(rf_stream_tick) && more)
 			more = rf_stream_dest_flush(dest);
-		rows += count;
-		if (!more)
-			break;
-		block = block + 1 == blocks ? 0 : block + 1;
-		if (keep_step)
-			ss_report_location(rel, block);
 	}
-	if (strategy != NULL)
-		FreeAccessStrategy(strategy);
-	pfree(found);
+	rf_page_scan_end(scan);
 	return rows;
 }
 
@@ -364,7 +196,8 @@ run_rows(SeqScanState *node, Snapshot snapshot, RfStreamDest *dest)
 SeqScanState *
 rf_bare_scan(PlanState *plan, AttrNumber **attmap, int *count)
 {
-	SeqScanState *node = (SeqScanState *) plan;
+	SeqScanState *columns = rf_columns_scan(plan);
+	SeqScanState *node = columns != NULL ? columns : (SeqScanState *) plan;
 
 	if (!IsA(node, SeqScanState) || plan->state->es_plannedstmt->rowMarks != NIL ||
 		plan->state->es_junkFilter != NULL || plan->instrument != NULL)
@@ -391,14 +224,14 @@ rf_run_bare_scan(QueryDesc *query, RfStreamDest *dest)
 	if (query->totaltime)
 		InstrStartNode(query->totaltime);
 	rf_stream_dest_start_raw(dest, RelationGetDescr(rel), map, count);
-	pages = rel->rd_tableam == GetHeapamTableAmRoutine() && IsMVCCSnapshot(estate->es_snapshot) &&
+	pages = rf_page_scan_possible(rel, estate->es_snapshot) &&
 		rf_stream_dest_takes_tuples(dest, RelationGetDescr(rel));
 	if (pages && rf_stream_dest_wants_pages(dest) && rf_may_ship_pages(query->plannedstmt, rel) &&
 		wants_most(rel, map, count))
 		rf_stream_dest_offer_pages(dest, rel, map, count,
-								   is_large(rel, RelationGetNumberOfBlocks(rel)) ? RING_PINS :
+								   rf_scan_is_large(rel, RelationGetNumberOfBlocks(rel)) ? RING_PINS :
 								   INT_MAX);
-	else if (node->ss.ps.qual != NULL)
+	else if (node->ss.ps.qual != NULL && !IsA(query->planstate, CustomScanState))
 		pages = false;
 	if (pages)
 		estate->es_processed = run_heap(node, estate->es_snapshot, dest);

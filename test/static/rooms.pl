@@ -12,7 +12,7 @@ my $verbose = @ARGV && $ARGV[0] eq '-v' && shift;
 chdir($ARGV[0] // '.') or die "$ARGV[0]: $!\n";
 
 # From the bottom to the top.
-my @rooms = qw(base provider batch shmem engine client flow remote serve exchange
+my @rooms = qw(base provider batch vector shmem engine client flow remote serve exchange
   fdw/options fdw/deparse fdw/catalog fdw/plan fdw/exec fdw monitor .);
 
 # Headers that rooms use of each other, by the room whose code they declare.
@@ -20,7 +20,7 @@ my %owner = (
 	(map { $_ => 'base' } qw(wire guc compat sql_text as_role plan_node)),
 	(map { $_ => 'batch' } qw(batch batches region)),
 	(map { $_ => 'flow' } qw(flow reader group reassemble)),
-	steps => 'remote',
+	steps => 'remote', vector => 'vector',
 	(map { $_ => $_ } qw(provider client remote serve exchange fdw)));
 
 # Files that are one piece of code: a recursion through them is what they are for.

@@ -1,0 +1,62 @@
+-- Scans on columns see the rows that any scan sees, in any order of fetching; and what EXPLAIN says of them.
+SET datestyle = 'ISO';
+SET max_parallel_workers_per_gather = 0;
+CREATE SCHEMA column_scans;
+SET search_path = column_scans;
+CREATE TABLE whole AS SELECT g AS a, g % 7 AS b, (g % 1000 / 10.0)::numeric(10,2) AS n, sqrt(g) AS f, '2026-01-01'::date + g AS d FROM generate_series(1, 1024) g;
+CREATE TABLE sale AS SELECT g AS id, chr(65 + g % 3) AS flag, (g % 100)::numeric(10,2) AS price, (g % 10 / 100.0)::numeric(4,2) AS discount, '2026-01-01'::date + g % 200 AS day
+	FROM generate_series(1, 20000) g;
+
+-- own and others' changes: rows are seen as by any scan
+SET rdma_fdw.disable = 'column_costs';
+BEGIN;
+INSERT INTO whole SELECT * FROM whole WHERE a <= 10;
+DELETE FROM whole WHERE a > 1000;
+SELECT count(*), sum(n), max(a) FROM whole WHERE a > 0;
+SAVEPOINT s;
+UPDATE whole SET n = 1;
+SELECT count(*), sum(n) FROM whole WHERE n = 1;
+ROLLBACK TO s;
+SELECT count(*), sum(n) FROM whole WHERE n = 1;
+DECLARE c CURSOR FOR SELECT a FROM whole WHERE n > 99;
+FETCH 2 FROM c;
+DELETE FROM whole;
+FETCH 2 FROM c;
+SELECT count(*), sum(n) FROM whole WHERE n > 0;
+ROLLBACK;
+-- a cursor that goes back is the executor's
+BEGIN;
+DECLARE c SCROLL CURSOR FOR SELECT a FROM whole WHERE n > 99;
+FETCH 3 FROM c;
+FETCH BACKWARD 2 FROM c;
+COMMIT;
+
+-- row security: a function that tells of rows sees only rows that the policy shows
+CREATE FUNCTION tell(a int) RETURNS bool LANGUAGE plpgsql COST 0.0001 AS $$ BEGIN RAISE NOTICE 'row %', a; RETURN true; END $$;
+CREATE ROLE regress_columns;
+GRANT USAGE ON SCHEMA column_scans TO regress_columns;
+GRANT SELECT ON whole TO regress_columns;
+ALTER TABLE whole ENABLE ROW LEVEL SECURITY;
+CREATE POLICY few ON whole USING (a < 4);
+SET ROLE regress_columns;
+SELECT count(*), sum(n) FROM whole WHERE tell(a);
+SELECT count(*) FROM sale;
+RESET ROLE;
+ALTER TABLE whole DISABLE ROW LEVEL SECURITY;
+
+-- docs/performance.md
+RESET rdma_fdw.disable;
+VACUUM ANALYZE sale;
+EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF)
+	SELECT flag, count(*), sum(price * (1 - discount)) FROM sale WHERE day < '2026-07-01' AND id % 2 = 0 GROUP BY flag;
+EXPLAIN (COSTS OFF) SELECT count(*), avg(length(flag)) FROM sale WHERE day < '2026-07-01';
+-- not: small tables, writes, locks, what has no kernel
+EXPLAIN (COSTS OFF) SELECT count(*) FROM whole WHERE n > 0;
+EXPLAIN (COSTS OFF) UPDATE sale SET price = 0 WHERE day < '2026-07-01';
+EXPLAIN (COSTS OFF) SELECT id FROM sale WHERE day < '2026-07-01' FOR UPDATE;
+EXPLAIN (COSTS OFF) SELECT max(length(flag)) FROM sale WHERE id % 2 = 0;
+
+RESET search_path;
+SET client_min_messages = warning;
+DROP SCHEMA column_scans CASCADE;
+DROP ROLE regress_columns;

@@ -1,0 +1,473 @@
+/*
+ * columns.c - Custom Scan (RdmaColumns): a sequential scan whose conditions run on columns, and the
+ * aggregates of the Agg node above it, too, where these have kernels.
+ *
+ * No plan has such a node. When a statement has started, it takes the place of a sequential scan in
+ * the state of the plan, with the scan's own state below it: slots, conditions and projection are
+ * the scan's. So the planner's choice, its costs, kept plans and the check of permissions stay as
+ * they are, and a plan that EvalPlanQual starts for one row is core's alone.
+ *
+ * Left to core: scans of parallel plans, tables of other access methods, and statements that write,
+ * lock rows, or may be read backwards.
+ */
+#include "postgres.h"
+
+#include "access/parallel.h"
+#include "commands/explain.h"
+#include "executor/executor.h"
+#include "executor/instrument.h"
+#include "miscadmin.h"
+#include "nodes/extensible.h"
+#include "optimizer/optimizer.h"
+#include "rdma_fdw/compat.h"
+#include "rdma_fdw/guc.h"
+#include "utils/rel.h"
+#include "utils/ruleutils.h"
+
+#include "kernels.h"
+
+/* A scan of fewer rows than this is not worth the preparation. */
+#define ENOUGH_ROWS		10000
+
+typedef struct ColumnsState
+{
+	CustomScanState css;		/* first */
+	SeqScanState *scan;
+	RfRowFilter *filter;
+	RfGroups   *groups;			/* NULL: rows go to the node above */
+	Aggref	   *without;		/* an aggregate of that node that has no kernel; or NULL */
+	AggState   *agg;
+	RfPageScan *pages;			/* NULL: not begun */
+	bool		over;
+	int			next;			/* place in the batch's selection */
+	int			first_taken;	/* place of the first row that `groups` holds */
+	int			returned;		/* row that the Agg node got last; -1: none */
+	uint64		passed;			/* in this call */
+} ColumnsState;
+
+static void end_columns(CustomScanState *node);
+static void rescan_columns(CustomScanState *node);
+static void explain_columns(CustomScanState *node, List *ancestors, ExplainState *es);
+
+static const CustomScanMethods scan_methods = {"RdmaColumns", NULL};
+static const CustomExecMethods exec_methods = {
+	.CustomName = "RdmaColumns",
+	.EndCustomScan = end_columns,
+	.ReScanCustomScan = rescan_columns,
+	.ExplainCustomScan = explain_columns,
+};
+
+/* ---------- rows ---------- */
+
+/* False: there is no more page. */
+static bool
+next_batch(ColumnsState *state)
+{
+	CHECK_FOR_INTERRUPTS();
+	if (state->pages == NULL)
+	{
+		EState	   *estate = state->scan->ss.ps.state;
+		MemoryContext caller = MemoryContextSwitchTo(estate->es_query_cxt);
+
+		state->pages = rf_page_scan_begin(state->scan->ss.ss_currentRelation,
+										  estate->es_snapshot);
+		MemoryContextSwitchTo(caller);
+	}
+	state->next = 0;
+	if (!rf_page_scan_read(state->pages))
+	{
+		state->filter->batch.selected = 0;
+		return false;
+	}
+	(void) rf_page_scan_collect(state->pages, NULL, NULL);
+	rf_row_filter_select(state->filter, state->pages);
+	InstrCountFiltered1(state->scan, state->pages->count - state->filter->batch.selected);
+	if (state->groups != NULL)
+		rf_groups_begin_batch(state->groups);
+	return true;
+}
+
+/* Does core's part of the conditions leave this row? */
+static inline bool
+passes(ColumnsState *state, int row)
+{
+	if (likely(state->filter->rest == NULL && !state->filter->batch.marks[row]))
+		return true;
+	if (rf_row_filter_ask(state->filter, state->pages, row))
+		return true;
+	InstrCountFiltered1(state->scan, 1);
+	return false;
+}
+
+static TupleTableSlot *
+give(ColumnsState *state, int row)
+{
+	TupleTableSlot *slot = state->scan->ss.ss_ScanTupleSlot;
+
+	rf_page_scan_store(state->pages, row, slot);
+	return slot;
+}
+
+/* The next row of this page that the conditions leave, in the scan's slot; NULL: no more. */
+static TupleTableSlot *
+next_row(ColumnsState *state)
+{
+	const RfBatch *batch = &state->filter->batch;
+
+	while (state->next < batch->selected)
+	{
+		int			row = batch->selection[state->next++];
+
+		if (passes(state, row))
+		{
+			state->passed++;
+			return give(state, row);
+		}
+	}
+	return NULL;
+}
+
+/* The same, of this page and all others. */
+static TupleTableSlot *
+next_of_all(ColumnsState *state)
+{
+	TupleTableSlot *slot;
+
+	while ((slot = next_row(state)) == NULL && !state->over)
+		state->over = !next_batch(state);
+	if (slot == NULL)
+		ExecClearTuple(state->scan->ss.ss_ScanTupleSlot);
+	return slot;
+}
+
+/* Adds rows that `groups` holds to states. False: it has given them back, to go to the Agg node. */
+static bool
+settle(ColumnsState *state)
+{
+	int			back = rf_groups_settle(state->groups);
+
+	if (back == 0)
+		return true;
+	state->passed -= back;
+	state->next = state->first_taken;
+	return false;
+}
+
+/* The same, but for rows that `groups` takes. */
+static TupleTableSlot *
+next_for_agg(ColumnsState *state)
+{
+	const RfBatch *batch = &state->filter->batch;
+	bool		taken = false;	/* some row is held */
+
+	if (state->returned >= 0)
+		rf_groups_returned(state->groups, state->returned);
+	state->returned = -1;
+	while (!state->over)
+	{
+		while (state->next < batch->selected)
+		{
+			int			place = state->next++;
+			int			row = batch->selection[place];
+
+			if (!passes(state, row))
+				continue;
+			state->passed++;
+			if (rf_groups_take(state->groups, row))
+			{
+				if (!taken)
+					state->first_taken = place;
+				taken = true;
+				continue;
+			}
+			if (taken && !settle(state))
+			{
+				state->passed--;
+				taken = false;
+				continue;
+			}
+			if (state->filter->rest == NULL && !batch->marks[row])
+				state->filter->by_core++;
+			state->returned = row;
+			return give(state, row);
+		}
+		taken = false;
+		if (settle(state))
+			state->over = !next_batch(state);
+	}
+	rf_groups_finish(state->groups);
+	ExecClearTuple(state->scan->ss.ss_ScanTupleSlot);
+	return NULL;
+}
+
+/* What core calls for a row. The scan below counts rows and time as if it had run. */
+static TupleTableSlot *
+exec_columns(PlanState *node)
+{
+	ColumnsState *state = (ColumnsState *) node;
+	PlanState  *scan = &state->scan->ss.ps;
+	TupleTableSlot *slot;
+
+	if (scan->instrument != NULL)
+		InstrStartNode(scan->instrument);
+	state->passed = 0;
+	slot = state->groups != NULL ? next_for_agg(state) : next_of_all(state);
+	if (scan->instrument != NULL)
+		InstrStopNode(scan->instrument, state->passed);
+	if (slot == NULL)
+		return scan->ps_ProjInfo == NULL ? NULL :
+			ExecClearTuple(scan->ps_ProjInfo->pi_state.resultslot);
+	if (scan->ps_ProjInfo == NULL)
+		return slot;
+	ResetExprContext(scan->ps_ExprContext);
+	scan->ps_ExprContext->ecxt_scantuple = slot;
+	return ExecProject(scan->ps_ProjInfo);
+}
+
+static void
+rescan_columns(CustomScanState *node)
+{
+	ColumnsState *state = (ColumnsState *) node;
+	PlanState  *scan = &state->scan->ss.ps;
+
+	if (node->ss.ps.chgParam != NULL)
+		UpdateChangedParamSet(scan, node->ss.ps.chgParam);
+	ExecReScan(scan);
+	if (state->pages != NULL)
+		rf_page_scan_restart(state->pages);
+	state->filter->batch.selected = 0;
+	state->next = 0;
+	state->over = false;
+	state->returned = -1;
+	if (state->groups != NULL)
+		rf_groups_reset(state->groups);
+}
+
+static void
+end_columns(CustomScanState *node)
+{
+	ColumnsState *state = (ColumnsState *) node;
+
+	ExecClearTuple(state->scan->ss.ss_ScanTupleSlot);
+	if (state->pages != NULL)
+		rf_page_scan_end(state->pages);
+	state->pages = NULL;
+	ExecEndNode(&state->scan->ss.ps);
+}
+
+/* ---------- EXPLAIN ---------- */
+
+static char *
+in_words(Node *node, Plan *plan, List *ancestors, ExplainState *es)
+{
+	List	   *context = set_deparse_context_plan(es->deparse_cxt, plan, ancestors);
+
+	return deparse_expression(node, context, list_length(es->rtable) > 1 || es->verbose, false);
+}
+
+/*
+ * EXPLAIN: how many conditions and aggregates have kernels, the expressions without, and with
+ * ANALYZE the rows that core decided about.
+ */
+static void
+explain_columns(CustomScanState *node, List *ancestors, ExplainState *es)
+{
+	ColumnsState *state = (ColumnsState *) node;
+	List	   *kept = NIL;
+	ListCell   *lc;
+
+	ExplainPropertyInteger("Conditions", NULL, list_length(state->filter->conditions), es);
+	if (state->groups != NULL)
+		ExplainPropertyInteger("Aggregates", NULL, state->agg->numtrans, es);
+	foreach(lc, state->filter->kept)
+		kept = lappend(kept, in_words(lfirst(lc), state->scan->ss.ps.plan, ancestors, es));
+	if (state->without != NULL)
+		kept = lappend(kept, in_words((Node *) state->without, state->agg->ss.ps.plan, ancestors,
+									  es));
+	if (kept != NIL)
+		ExplainPropertyList("Kept Back", kept, es);
+	if (es->analyze)
+		ExplainPropertyUInteger("Rows by Core", NULL,
+								state->filter->by_core, es);
+}
+
+/* ---------- in the place of scans ---------- */
+
+/* Is it worth it? */
+static bool
+pays(const SeqScanState *scan)
+{
+	const Plan *plan = scan->ss.ps.plan;
+
+	return rf_is_disabled(RF_COLUMN_COSTS) || plan->total_cost >= ENOUGH_ROWS * cpu_tuple_cost;
+}
+
+/* A plan node for EXPLAIN, and for the parameters that the scan depends on. */
+static Plan *
+make_plan(const Plan *scan)
+{
+	CustomScan *plan = makeNode(CustomScan);
+
+	plan->scan.plan.startup_cost = scan->startup_cost;
+	plan->scan.plan.total_cost = scan->total_cost;
+	plan->scan.plan.plan_rows = scan->plan_rows;
+	plan->scan.plan.plan_width = scan->plan_width;
+	plan->scan.plan.plan_node_id = scan->plan_node_id;
+	plan->scan.plan.extParam = scan->extParam;
+	plan->scan.plan.allParam = scan->allParam;
+	/* of which the node above shows columns */
+	plan->scan.plan.targetlist = scan->targetlist;
+	plan->methods = &scan_methods;
+	return &plan->scan.plan;
+}
+
+/*
+ * The node for a scan, whose state its own is but for what belongs to a node; NULL: core's way is
+ * as good. agg: the node above, or NULL.
+ */
+static PlanState *
+make_columns(SeqScanState *scan, AggState * agg)
+{
+	EState	   *estate = scan->ss.ps.state;
+	ColumnsState *state;
+	RfRowFilter *filter;
+	RfGroups   *groups = NULL;
+	Aggref	   *without = NULL;
+	PlanState  *node;
+
+	if (scan->ss.ps.plan->parallel_aware || !pays(scan) ||
+		!rf_page_scan_possible(scan->ss.ss_currentRelation, estate->es_snapshot))
+		return NULL;
+	filter = rf_row_filter_create(scan);
+	if (agg != NULL)
+		groups = rf_groups_create(agg, filter, &without);
+	if (filter->conditions == NIL && groups == NULL)
+		return NULL;
+	state = (ColumnsState *) newNode(sizeof(ColumnsState), T_CustomScanState);
+	state->css.ss = scan->ss;
+	state->css.methods = &exec_methods;
+	state->css.custom_ps = list_make1(scan);
+	state->scan = scan;
+	state->filter = filter;
+	state->groups = groups;
+	state->without = without;
+	state->agg = agg;
+	state->returned = -1;
+	node = &state->css.ss.ps;
+	NodeSetTag(node, T_CustomScanState);
+	node->plan = make_plan(scan->ss.ps.plan);
+	node->qual = NULL;
+	node->initPlan = node->subPlan = NIL;
+	node->ps_ProjInfo = NULL;
+	node->ps_ExprContext = NULL;
+	state->css.ss.ss_currentRelation = NULL;
+	if (node->ps_ResultTupleSlot == NULL)
+		node->ps_ResultTupleSlot = scan->ss.ss_ScanTupleSlot;
+	if (estate->es_instrument != 0)
+		node->instrument = InstrAlloc(1, estate->es_instrument, false);
+	ExecSetExecProcNode(node, exec_columns);
+	return node;
+}
+
+static void visit_below(PlanState *node);
+
+static void
+visit(PlanState **place, AggState * agg)
+{
+	PlanState  *node = *place;
+
+	if (node == NULL)
+		return;
+	check_stack_depth();
+	if (IsA(node, SeqScanState))
+	{
+		PlanState  *columns = make_columns((SeqScanState *) node, agg);
+
+		if (columns != NULL)
+			*place = columns;
+		return;
+	}
+	visit_below(node);
+}
+
+/* Parallel plans, and nodes of extensions, keep their scans. */
+static void
+visit_below(PlanState *node)
+{
+	switch (nodeTag(node))
+	{
+		case T_GatherState:
+		case T_GatherMergeState:
+		case T_CustomScanState:
+		case T_ForeignScanState:
+			return;
+		case T_AppendState:
+			for (int i = 0; i < ((AppendState *) node)->as_nplans; i++)
+				visit(&((AppendState *) node)->appendplans[i], NULL);
+			break;
+		case T_SubqueryScanState:
+			visit(&((SubqueryScanState *) node)->subplan, NULL);
+			break;
+		default:
+			break;
+	}
+	visit(&outerPlanState(node), IsA(node, AggState) ? (AggState *) node : NULL);
+	visit(&innerPlanState(node), NULL);
+}
+
+void
+rf_columns_started(QueryDesc *query, int eflags)
+{
+	EState	   *estate = query->estate;
+	PlannedStmt *statement = query->plannedstmt;
+	MemoryContext caller;
+	ListCell   *lc;
+
+	if (rf_is_disabled(RF_COLUMNS) || query->operation != CMD_SELECT || IsParallelWorker() ||
+		statement->rowMarks != NIL || statement->hasModifyingCTE ||
+		(eflags & EXEC_FLAG_BACKWARD) != 0 || query->planstate == NULL ||
+		estate->es_snapshot == NULL)
+		return;
+	caller = MemoryContextSwitchTo(estate->es_query_cxt);
+	visit(&query->planstate, NULL);
+	foreach(lc, estate->es_subplanstates)
+	{
+		if (lfirst(lc) != NULL)
+			visit_below(lfirst(lc));
+	}
+	MemoryContextSwitchTo(caller);
+}
+
+/* ---------- for senders of rows ---------- */
+
+static ColumnsState *
+columns_of(PlanState *node)
+{
+	return IsA(node, CustomScanState) && ((CustomScanState *) node)->methods == &exec_methods ?
+		(ColumnsState *) node : NULL;
+}
+
+SeqScanState *
+rf_columns_scan(PlanState *node)
+{
+	ColumnsState *state = columns_of(node);
+
+	return state == NULL ? NULL : state->scan;
+}
+
+TupleTableSlot *
+rf_columns_next(PlanState *node, bool *over)
+{
+	ColumnsState *state = columns_of(node);
+	TupleTableSlot *slot = next_row(state);
+
+	if (slot == NULL && !state->over)
+	{
+		state->over = !next_batch(state);
+		slot = next_row(state);
+	}
+	if (state->over)
+		ExecClearTuple(state->scan->ss.ss_ScanTupleSlot);
+	*over = state->over;
+	return slot;
+}

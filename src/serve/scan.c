@@ -117,6 +117,12 @@ send_page(RfPageScan *scan, TupleTableSlot *slot, RfStreamDest *dest)
  */
 #define RING_PINS			(Max(224 * 1024 / BLCKSZ, 1))
 
+static int
+most_pins(Relation rel)
+{
+	return rf_scan_is_large(rel, RelationGetNumberOfBlocks(rel)) ? RING_PINS : INT_MAX;
+}
+
 /* All pages of a heap. */
 static uint64
 run_heap(SeqScanState *node, Snapshot snapshot, RfStreamDest *dest)
@@ -228,9 +234,7 @@ rf_run_bare_scan(QueryDesc *query, RfStreamDest *dest)
 		rf_stream_dest_takes_tuples(dest, RelationGetDescr(rel));
 	if (pages && rf_stream_dest_wants_pages(dest) && rf_may_ship_pages(query->plannedstmt, rel) &&
 		wants_most(rel, map, count))
-		rf_stream_dest_offer_pages(dest, rel, map, count,
-								   rf_scan_is_large(rel, RelationGetNumberOfBlocks(rel)) ? RING_PINS :
-								   INT_MAX);
+		rf_stream_dest_offer_pages(dest, rel, map, count, most_pins(rel));
 	else if (node->ss.ps.qual != NULL && !IsA(query->planstate, CustomScanState))
 		pages = false;
 	if (pages)

@@ -40,7 +40,7 @@ typedef enum ExprOp
 
 typedef enum Comparison
 {
-	COMPARE_EQ, COMPARE_NE, COMPARE_LESS, COMPARE_LE, COMPARE_MORE, COMPARE_GE, COMPARE_NONE
+	TEST_EQ, TEST_NE, TEST_LESS, TEST_LE, TEST_MORE, TEST_GE, TEST_NONE
 } Comparison;
 
 /* Integers of several sizes, as core has a function for each pair. */
@@ -62,8 +62,8 @@ static const struct
 };
 
 #define ALL_COMPARISONS(type) \
-	{F_##type##EQ, COMPARE_EQ}, {F_##type##NE, COMPARE_NE}, {F_##type##LT, COMPARE_LESS}, \
-	{F_##type##LE, COMPARE_LE}, {F_##type##GT, COMPARE_MORE}, {F_##type##GE, COMPARE_GE}
+	{F_##type##EQ, TEST_EQ}, {F_##type##NE, TEST_NE}, {F_##type##LT, TEST_LESS}, \
+	{F_##type##LE, TEST_LE}, {F_##type##GT, TEST_MORE}, {F_##type##GE, TEST_GE}
 
 static const struct
 {
@@ -84,8 +84,8 @@ static const struct
 	Comparison	comparison;
 }			date_comparisons[] = {
 
-	{F_DATE_LT_TIMESTAMP, COMPARE_LESS}, {F_DATE_LE_TIMESTAMP, COMPARE_LE},
-	{F_DATE_GT_TIMESTAMP, COMPARE_MORE}, {F_DATE_GE_TIMESTAMP, COMPARE_GE},
+	{F_DATE_LT_TIMESTAMP, TEST_LESS}, {F_DATE_LE_TIMESTAMP, TEST_LE},
+	{F_DATE_GT_TIMESTAMP, TEST_MORE}, {F_DATE_GE_TIMESTAMP, TEST_GE},
 };
 
 /* Casts that change no integer. */
@@ -541,7 +541,7 @@ compile_null_test(const RfExprContext *context, NullTest *test)
 		(vector = rf_deform_want(context->deform, var->varattno)) == NULL)
 		return NULL;
 	condition = palloc0(sizeof(RfCondition));
-	condition->comparison = COMPARE_NONE;
+	condition->comparison = TEST_NONE;
 	condition->vector = vector;
 	condition->wants_null = test->nulltesttype == IS_NULL;
 	return condition;
@@ -579,8 +579,8 @@ compile_text(const RfExprContext *context, OpExpr *op)
 		(vector = rf_deform_want(context->deform, var->varattno)) == NULL)
 		return NULL;
 	condition = palloc0(sizeof(RfCondition));
-	condition->comparison = op->opfuncid == F_TEXTEQ || op->opfuncid == F_BPCHAREQ ? COMPARE_EQ :
-		COMPARE_NE;
+	condition->comparison = op->opfuncid == F_TEXTEQ || op->opfuncid == F_BPCHAREQ ? TEST_EQ :
+		TEST_NE;
 	condition->vector = vector;
 	text = PG_DETOAST_DATUM_PACKED(value);
 	condition->text = VARDATA_ANY(text);
@@ -613,7 +613,7 @@ compile_day(const RfExprContext *context, Node *node, Comparison comparison)
 	if (moment % USECS_PER_DAY < 0)
 		day--;
 	if (day * USECS_PER_DAY != moment &&
-		(comparison == COMPARE_LESS || comparison == COMPARE_GE))
+		(comparison == TEST_LESS || comparison == TEST_GE))
 		day++;
 	return make_constant(RF_VALUE_INTEGER, day);
 }
@@ -624,11 +624,11 @@ compile_comparison(const RfExprContext *context, OpExpr *op)
 {
 	RfCondition *condition = palloc0(sizeof(RfCondition));
 
-	condition->comparison = COMPARE_NONE;
+	condition->comparison = TEST_NONE;
 	for (int i = 0; i < lengthof(comparisons); i++)
 		if (comparisons[i].function == op->opfuncid)
 			condition->comparison = comparisons[i].comparison;
-	if (condition->comparison != COMPARE_NONE)
+	if (condition->comparison != TEST_NONE)
 		condition->right = rf_expr_compile(context, lsecond(op->args));
 	for (int i = 0; i < lengthof(date_comparisons); i++)
 		if (date_comparisons[i].function == op->opfuncid)
@@ -681,19 +681,19 @@ rf_condition_compile(const RfExprContext *context, Node *node)
 	do { \
 		switch (condition->comparison) \
 		{ \
-			case COMPARE_EQ: \
+			case TEST_EQ: \
 				KEEP(value##_eq(left[row], right[row])); \
 				break; \
-			case COMPARE_NE: \
+			case TEST_NE: \
 				KEEP(!value##_eq(left[row], right[row])); \
 				break; \
-			case COMPARE_LESS: \
+			case TEST_LESS: \
 				KEEP(value##_lt(left[row], right[row])); \
 				break; \
-			case COMPARE_LE: \
+			case TEST_LE: \
 				KEEP(!value##_lt(right[row], left[row])); \
 				break; \
-			case COMPARE_MORE: \
+			case TEST_MORE: \
 				KEEP(value##_lt(right[row], left[row])); \
 				break; \
 			default: \
@@ -731,7 +731,7 @@ drop_nulls(RfBatch *batch, const bool *nulls)
 static void
 compare_text(const RfCondition *condition, RfBatch *batch)
 {
-	bool		wants_equal = condition->comparison == COMPARE_EQ;
+	bool		wants_equal = condition->comparison == TEST_EQ;
 	int			kept = 0;
 
 	ROWS(batch, row)
@@ -767,7 +767,7 @@ rf_condition_apply(RfCondition *condition, RfBatch *batch)
 	{
 		const bool *nulls = condition->vector->nulls;
 
-		if (condition->comparison == COMPARE_NONE)
+		if (condition->comparison == TEST_NONE)
 		{
 			KEEP(nulls[row] == condition->wants_null);
 			return;

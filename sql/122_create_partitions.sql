@@ -44,6 +44,37 @@ DROP TABLE y2027, "Y 2028";
 DROP TABLE nothing;
 DROP TABLE IF EXISTS nothing, k1;
 SELECT there();
+-- ATTACH and DETACH: the table that is no partition has a foreign table here
+\set VERBOSITY terse
+ALTER TABLE events DETACH PARTITION y2026;
+SELECT there();
+SELECT count(*), sum(misplaced) FROM y2026, rdma.check_distribution('y2026') GROUP BY ();
+SELECT count(*) FROM events;
+INSERT INTO y2026 VALUES (2000, '2026-05-05', 1);
+UPDATE y2026 SET value = 2 WHERE device = 2000;
+ALTER TABLE events DETACH PARTITION y2026;
+ALTER TABLE events DETACH PARTITION nothing;
+ALTER TABLE events ATTACH PARTITION y2026 FOR VALUES FROM ('2027-01-01') TO ('2028-01-01');
+SET datestyle = 'SQL, DMY';
+ALTER TABLE events ATTACH PARTITION y2026 FOR VALUES FROM ('01/01/2026') TO ('01/01/2027');
+SET datestyle = ISO;
+SELECT there(), to_regclass('y2026');
+SELECT value FROM events WHERE device = 2000;
+BEGIN;
+ALTER TABLE events DETACH PARTITION y2026;
+ROLLBACK;
+SELECT to_regclass('y2026');
+CREATE TABLE loaded (device int, day date, value float8);
+INSERT INTO loaded VALUES (1, '2040-01-01', 1), (2, '2041-01-01', 2);
+\set VERBOSITY default
+ALTER TABLE events ATTACH PARTITION loaded FOR VALUES FROM ('2040-01-01') TO ('2050-01-01');
+SELECT rdma.distribute_table('loaded', 'cpt', 'day');
+ALTER TABLE events ATTACH PARTITION loaded FOR VALUES FROM ('2040-01-01') TO ('2050-01-01');
+SELECT rdma.alter_distribution('loaded', 'device');
+ALTER TABLE events ATTACH PARTITION loaded FOR VALUES FROM ('2040-01-01') TO ('2050-01-01');
+ALTER TABLE events DETACH PARTITION older CONCURRENTLY;
+SELECT sum(value) FROM events WHERE day > '2040-01-01'::date - 1;
+SELECT sum(misplaced) FROM rdma.check_distribution('events');
 CREATE ROLE regress_cpt;
 GRANT ALL ON SCHEMA cpt TO regress_cpt;
 SET ROLE regress_cpt;

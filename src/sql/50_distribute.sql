@@ -611,6 +611,74 @@ COMMENT ON FUNCTION rdma_internal.propagate_table(regclass, jsonb, jsonb) IS
     'changes the tables of the nodes as their foreign table was changed since it had this definition; how: '
     'what of the command its effect does not show';
 
+-- ATTACH and DETACH PARTITION (src/fdw/catalog/ddl_nodes.c)
+CREATE FUNCTION rdma_internal.check_partition(tab regclass, partition regclass)
+RETURNS void
+LANGUAGE plpgsql VOLATILE STRICT PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $function$
+BEGIN
+  IF (SELECT count(DISTINCT (f.ftserver, c.relowner, p.replicated, p.key)) FROM unnest(ARRAY[tab, partition]) t
+      JOIN pg_foreign_table f ON f.ftrelid = t JOIN pg_class c ON c.oid = t,
+      LATERAL (SELECT * FROM rdma_internal.placement_conditions(t) LIMIT 1) p) <> 1 THEN
+    RAISE EXCEPTION 'table "%" cannot become a partition of foreign table "%"', partition, tab
+        USING ERRCODE = 'object_not_in_prerequisite_state', DETAIL = 'They have different servers, owners or '
+          'distribution keys: rows would not be where they are looked for.',
+        HINT = 'SELECT rdma.alter_distribution, or ALTER TABLE ... OWNER TO.';
+  END IF;
+END $function$;
+COMMENT ON FUNCTION rdma_internal.check_partition(regclass, regclass) IS
+    'an error unless two tables have the same server, owner and distribution';
+
+CREATE FUNCTION rdma_internal.partition_attached(tab regclass)
+RETURNS void
+LANGUAGE plpgsql VOLATILE STRICT PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp SET rdma_fdw.propagate_ddl = off
+AS $function$
+BEGIN
+  EXECUTE format('DROP FOREIGN TABLE %s', tab);
+END $function$;
+COMMENT ON FUNCTION rdma_internal.partition_attached(regclass) IS
+    'drops the foreign table whose tables on the nodes have become partitions';
+
+CREATE FUNCTION rdma_internal.partition_detached(tab regclass, remote text, name name)
+RETURNS void
+LANGUAGE plpgsql VOLATILE STRICT PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp SET rdma_fdw.propagate_ddl = off
+AS $function$
+DECLARE
+  part record;
+  created text;
+BEGIN
+  SELECT format('%I.%I', n.nspname, partition_detached.name) INTO created FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+    WHERE c.oid = tab;
+  SELECT string_agg(format('%I %s%s%s%s', a.attname, format_type(a.atttypid, a.atttypmod), ' COLLATE ' || CASE
+          WHEN a.attcollation <> t.typcollation THEN quote_ident(cn.nspname) || '.' || quote_ident(co.collname) END,
+        CASE WHEN a.attgenerated <> '' THEN ' GENERATED ALWAYS AS (' || pg_get_expr(d.adbin, d.adrelid) || ') STORED'
+          ELSE ' DEFAULT ' || pg_get_expr(d.adbin, d.adrelid) END,
+        CASE WHEN a.attnotnull THEN ' NOT NULL' END), ', ' ORDER BY a.attnum) AS columns,
+      (SELECT string_agg(format('%I %L', option_name, CASE option_name WHEN 'schema_name' THEN (parse_ident(remote))[1]
+          WHEN 'table_name' THEN (parse_ident(remote))[2] ELSE option_value END), ', ') FROM pg_foreign_table f,
+          pg_options_to_table(f.ftoptions) WHERE f.ftrelid = tab) AS options INTO part
+    FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid
+      LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
+      LEFT JOIN pg_collation co ON co.oid = a.attcollation LEFT JOIN pg_namespace cn ON cn.oid = co.collnamespace
+    WHERE a.attrelid = tab AND a.attnum > 0 AND NOT a.attisdropped;
+  EXECUTE format('CREATE FOREIGN TABLE %s (%s) SERVER %I OPTIONS (%s)', created, part.columns,
+      rdma_internal.server_of(tab), part.options);
+  FOR part IN SELECT a.attname, o.* FROM pg_attribute a, pg_options_to_table(a.attfdwoptions) o WHERE a.attrelid = tab
+      AND a.attnum > 0 AND NOT a.attisdropped LOOP
+    EXECUTE format('ALTER FOREIGN TABLE %s ALTER COLUMN %I OPTIONS (ADD %I %L)', created, part.attname,
+        part.option_name, part.option_value);
+  END LOOP;
+  FOR part IN SELECT conname, pg_get_constraintdef(oid) AS definition FROM pg_constraint WHERE conrelid = tab
+      AND contype = 'c' ORDER BY conname LOOP
+    EXECUTE format('ALTER FOREIGN TABLE %s ADD CONSTRAINT %I %s', created, part.conname, part.definition);
+  END LOOP;
+END $function$;
+COMMENT ON FUNCTION rdma_internal.partition_detached(regclass, text, name) IS
+    'creates the foreign table of a table that was a partition of this one on the nodes';
+
 -- Nodes come and go. A change of the placement is one transaction: rdma_internal.begin_change keeps all
 -- others from the tables, rows are moved,
 -- rdma_internal.change_placement records where they are now. Either all of it is committed, here and on the

@@ -205,51 +205,6 @@ drop_noted_key(Oid relid, const char *name)
 					 values);
 }
 
-/* ---------- ALTER TABLE ---------- */
-
-static void
-drop_constraint(Oid relid, const AlterTableCmd *part)
-{
-	if (rf_has_noted_key(relid, part->name))
-		drop_noted_key(relid, part->name);
-	else
-		rf_run_there(relid, psprintf("ALTER TABLE %s DROP CONSTRAINT %s%s%s",
-									 rf_remote_table(relid),
-									 part->missing_ok ? "IF EXISTS " : "",
-									 quote_identifier(part->name),
-									 part->behavior == DROP_CASCADE ? " CASCADE" : ""));
-}
-
-/* ALTER TABLE with parts for the nodes only; see rf_ddl_is_for_nodes. */
-static bool
-alter(AlterTableStmt *statement, const char *source)
-{
-	Oid			relid = RangeVarGetRelid(statement->relation, NoLock, true);
-	ListCell   *lc;
-
-	if (!OidIsValid(relid) || !rf_ddl_is_for_nodes(relid, linitial(statement->cmds)))
-		return false;
-	rf_lock_own(relid);
-	foreach(lc, statement->cmds)
-	{
-		AlterTableCmd *part = lfirst_node(AlterTableCmd, lc);
-
-		if (part->subtype == AT_DropConstraint)
-			drop_constraint(relid, part);
-		else if (rf_switches_triggers_there(relid, part))
-			rf_switch_triggers(relid, part);
-		else if (part->subtype == AT_ValidateConstraint)
-			rf_run_there(relid, psprintf("ALTER TABLE %s VALIDATE CONSTRAINT %s",
-										 rf_remote_table(relid),
-										 quote_identifier(part->name)));
-		else if (castNode(Constraint, part->def)->contype == CONSTR_FOREIGN)
-			add_foreign_key(relid, castNode(Constraint, part->def));
-		else
-			add_key(relid, statement, part, source);
-	}
-	return true;
-}
-
 /* ---------- by the name of an index or a constraint ---------- */
 
 /*
@@ -471,6 +426,109 @@ create_partition(CreateStmt *statement)
 								 quote_qualified_identifier(options.schema_name,
 															statement->relation->relname),
 								 rf_remote_table(relid), bound_text(statement->partbound)));
+	return true;
+}
+
+/* A foreign table here becomes a partition there: the nodes' tables have its rows, and its name. */
+static void
+attach_partition(Oid relid, const PartitionCmd * command)
+{
+	Oid			other = RangeVarGetRelid(command->name, AccessShareLock, false);
+	Oid			types[2] = {REGCLASSOID, REGCLASSOID};
+	Datum		values[2] = {ObjectIdGetDatum(relid), ObjectIdGetDatum(other)};
+
+	if (!rf_is_propagated(other))
+		ereport(ERROR,
+				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+				 errmsg("\"%s\" is not a distributed table", command->name->relname),
+				 errdetail("Only such tables become partitions of foreign table \"%s\".",
+						   get_rel_name(relid)),
+				 errhint("Distribute it by the same columns first: rdma.distribute_table.")));
+	rf_lock_own(other);
+	LockRelationOid(other, AccessExclusiveLock);
+	(void) rf_ask_as(GetUserId(), "SELECT pg_catalog.count(*) FROM "
+					 "rdma_internal.check_partition($1, $2)", 2, types, values);
+	rf_run_there(relid, psprintf("ALTER TABLE %s ATTACH PARTITION %s %s", rf_remote_table(relid),
+								 rf_remote_table(other), bound_text(command->bound)));
+	(void) rf_ask_as(rf_relation_owner(other), "SELECT pg_catalog.count(*) FROM "
+					 "rdma_internal.partition_attached($1)", 1, types, values + 1);
+}
+
+/* A partition there becomes a table of its own, which gets its foreign table here. */
+static void
+detach_partition(Oid relid, const PartitionCmd * command)
+{
+	char	   *partition = NULL;
+	Oid			parent = table_with("partition", command->name, &partition);
+	Oid			types[3] = {REGCLASSOID, TEXTOID, NAMEOID};
+	Datum		values[3];
+
+	if (parent != relid)
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_TABLE),
+				 errmsg("relation \"%s\" is not a partition of relation \"%s\"",
+						command->name->relname, get_rel_name(relid))));
+	if (command->concurrent)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("partitions of foreign table \"%s\" cannot be detached concurrently",
+						get_rel_name(relid)),
+				 errhint("Leave CONCURRENTLY out.")));
+	rf_run_there(relid, psprintf("ALTER TABLE %s DETACH PARTITION %s", rf_remote_table(relid),
+								 partition));
+	values[0] = ObjectIdGetDatum(relid);
+	values[1] = CStringGetTextDatum(partition);
+	values[2] = DirectFunctionCall1(namein, CStringGetDatum(command->name->relname));
+	(void) rf_ask_as(rf_relation_owner(relid), "SELECT pg_catalog.count(*) FROM "
+					 "rdma_internal.partition_detached($1, $2, $3)", 3, types, values);
+}
+
+/* ---------- ALTER TABLE ---------- */
+
+static void
+drop_constraint(Oid relid, const AlterTableCmd *part)
+{
+	if (rf_has_noted_key(relid, part->name))
+		drop_noted_key(relid, part->name);
+	else
+		rf_run_there(relid, psprintf("ALTER TABLE %s DROP CONSTRAINT %s%s%s",
+									 rf_remote_table(relid),
+									 part->missing_ok ? "IF EXISTS " : "",
+									 quote_identifier(part->name),
+									 part->behavior == DROP_CASCADE ? " CASCADE" : ""));
+}
+
+/* ALTER TABLE with parts for the nodes only; see rf_ddl_is_for_nodes. */
+static bool
+alter(AlterTableStmt *statement, const char *source)
+{
+	Oid			relid = RangeVarGetRelid(statement->relation, NoLock, true);
+	ListCell   *lc;
+
+	if (!OidIsValid(relid) || !rf_ddl_is_for_nodes(relid, linitial(statement->cmds)))
+		return false;
+	rf_lock_own(relid);
+	foreach(lc, statement->cmds)
+	{
+		AlterTableCmd *part = lfirst_node(AlterTableCmd, lc);
+
+		if (part->subtype == AT_DropConstraint)
+			drop_constraint(relid, part);
+		else if (rf_switches_triggers_there(relid, part))
+			rf_switch_triggers(relid, part);
+		else if (part->subtype == AT_AttachPartition)
+			attach_partition(relid, castNode(PartitionCmd, part->def));
+		else if (part->subtype == AT_DetachPartition)
+			detach_partition(relid, castNode(PartitionCmd, part->def));
+		else if (part->subtype == AT_ValidateConstraint)
+			rf_run_there(relid, psprintf("ALTER TABLE %s VALIDATE CONSTRAINT %s",
+										 rf_remote_table(relid),
+										 quote_identifier(part->name)));
+		else if (castNode(Constraint, part->def)->contype == CONSTR_FOREIGN)
+			add_foreign_key(relid, castNode(Constraint, part->def));
+		else
+			add_key(relid, statement, part, source);
+	}
 	return true;
 }
 

@@ -75,6 +75,9 @@ rf_ddl_is_for_nodes(Oid relid, const AlterTableCmd *part)
 			return here ? rf_has_noted_key(relid, part->name) : unknown_here(relid, part->name);
 		case AT_ValidateConstraint:
 			return !here && unknown_here(relid, part->name);
+		case AT_AttachPartition:
+		case AT_DetachPartition:
+			return !here;
 		default:
 			return !here && rf_switches_triggers_there(relid, part);
 	}

@@ -130,6 +130,15 @@ DROP TRIGGER of_all ON p;
 RESET ROLE;
 SELECT rdma.distribute_table('others', 'trg', 'id');
 CREATE TRIGGER theirs BEFORE INSERT ON p FOR EACH ROW EXECUTE FUNCTION theirs();
+-- row security is refused with the reason; to take it away changes nothing
+CREATE POLICY mine ON p USING (note = current_user);
+ALTER TABLE p ADD COLUMN x int, ENABLE ROW LEVEL SECURITY;
+\set VERBOSITY terse
+ALTER TABLE p FORCE ROW LEVEL SECURITY;
+SET ROLE regress_trg;
+CREATE POLICY mine ON p USING (true);
+RESET ROLE;
+\set VERBOSITY default
 
 SET client_min_messages = warning;
 DROP SERVER trg1, trg2, "trg 3", trg CASCADE;

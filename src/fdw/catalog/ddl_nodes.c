@@ -605,6 +605,42 @@ rename_there(RenameStmt *statement)
 	return true;
 }
 
+/* ---------- row security ---------- */
+
+/*
+ * A policy on the nodes would be about the roles of user mappings. Whether it holds would depend on
+ * mappings and roles there that change later, unseen: a mapping for PUBLIC, a role that owns the
+ * table, or may bypass it.
+ */
+static void
+refuse_row_security(RangeVar *name)
+{
+	if (!rf_names_propagated(name))
+		return;
+	rf_lock_own(RangeVarGetRelid(name, NoLock, false));
+	ereport(ERROR,
+			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+			 errmsg("distributed table \"%s\" cannot have row security", name->relname),
+			 errdetail("The nodes see the role of the user mapping, not the role that asks here."),
+			 errhint("Let views with security_barrier show the rows that a role may see. Or create "
+					 "policies on the nodes by rdma.run_on, if each role has a user mapping of its "
+					 "own there.")));
+}
+
+static void
+refuse_policies(const AlterTableStmt *statement)
+{
+	ListCell   *lc;
+
+	foreach(lc, statement->cmds)
+	{
+		AlterTableType type = lfirst_node(AlterTableCmd, lc)->subtype;
+
+		if (type == AT_EnableRowSecurity || type == AT_ForceRowSecurity)
+			refuse_row_security(statement->relation);
+	}
+}
+
 /* ---------- VACUUM, LOCK ---------- */
 
 static void
@@ -686,7 +722,11 @@ rf_ddl_on_nodes(PlannedStmt *planned, const char *source, ProcessUtilityContext 
 	{
 		case T_IndexStmt:
 			return create_index((IndexStmt *) statement, source, top);
+		case T_CreatePolicyStmt:
+			refuse_row_security(((CreatePolicyStmt *) statement)->table);
+			return false;
 		case T_AlterTableStmt:
+			refuse_policies((AlterTableStmt *) statement);
 			return alter((AlterTableStmt *) statement, source);
 		case T_CreateStmt:
 			return create_partition((CreateStmt *) statement);

@@ -21,10 +21,12 @@
  */
 #include "postgres.h"
 
+#include "catalog/dependency.h"
 #include "catalog/index.h"
 #include "catalog/namespace.h"
 #include "catalog/partition.h"
 #include "catalog/pg_class.h"
+#include "catalog/pg_proc.h"
 #include "catalog/pg_type.h"
 #include "commands/defrem.h"
 #include "executor/spi.h"
@@ -749,8 +751,9 @@ examine_trigger(Definition *definition, CreateTrigStmt * statement)
 	else if (!OidIsValid(funcid))
 		refuse(definition, psprintf("function %s does not exist",
 									NameListToString(statement->funcname)));
-	else if (funcid < FirstNormalObjectId)
-		refuse(definition, "it calls a built-in function");
+	else if (funcid < FirstNormalObjectId ||
+			 OidIsValid(getExtensionOfObject(ProcedureRelationId, funcid)))
+		refuse(definition, "it calls a built-in function, or one of an extension");
 	else
 	{
 		refuse(definition, rf_owner_problem(funcid));

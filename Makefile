@@ -1,7 +1,7 @@
 # rdma_fdw: foreign data wrapper and exchange over RDMA.
 #
 #   make help             print this
-#   make                  build against the PostgreSQL that PG_CONFIG names (15 to 18)
+#   make                  build against the PostgreSQL that PG_CONFIG names (15 to 19)
 #   make install          install it there
 #   make check            install what the tests need (install-deps), then run them; ends with "N passed, N failed"
 #   make check-full       that, and what takes longer: make check-rest is only the latter
@@ -12,7 +12,7 @@
 #   make check-static     warnings of gcc and clang, clang's analyzer and cppcheck; needs no server
 #   make questions        the statements that the extension sends to other servers, and the checks of their answers, as a table
 #   make house            how simple the tree is: lines, hooks, settings, ..., the English, with the limits (test/static/house.pl)
-#   make check-versions   SQL and isolation tests on PostgreSQL 17 and 18, and with data nodes of those
+#   make check-versions   SQL and isolation tests on PostgreSQL 17, 18 and 19, and with data nodes of those
 #   make check-memory     tests under ASan, UBSan and Valgrind, on a PostgreSQL with assertions: test/memory/check.sh
 #   make check-coverage   which lines and exported functions the tests execute, by room: test/coverage/check.sh
 #   make check-package    Debian packages for the PostgreSQL of three releases: built, checked by lintian, tried where nothing else is

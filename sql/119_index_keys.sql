@@ -34,10 +34,13 @@ CREATE INDEX doubled ON t (twice(a));
 SET search_path = ixk;
 SELECT there($$SELECT pg_get_indexdef('ixk.doubled'::regclass)$$);
 -- what core finds is wrong, is so here; nothing happens
+-- (19 says where, too)
+\set VERBOSITY sqlstate
 CREATE INDEX ON t (nothing);
 CREATE INDEX ON t USING gin (a);
 CREATE INDEX ON t (random());
 CREATE INDEX ON t ((SELECT 1));
+\set VERBOSITY default
 CREATE INDEX both_columns ON t (a);
 CREATE INDEX ON t (a) TABLESPACE pg_default;
 CREATE UNIQUE INDEX ON t (a);
@@ -47,7 +50,9 @@ ROLLBACK;
 BEGIN;
 CREATE INDEX gone ON t (a);
 SAVEPOINT s;
+\set VERBOSITY sqlstate
 CREATE INDEX ON t (a, nothing);
+\set VERBOSITY default
 ROLLBACK TO s;
 SELECT there($$SELECT to_regclass('ixk.gone')$$);
 ROLLBACK;

@@ -46,7 +46,9 @@ SET ROLE regress_obj;
 CREATE FUNCTION theirs(int) RETURNS bool IMMUTABLE LANGUAGE sql AS 'SELECT true';
 RESET ROLE;
 CREATE TABLE uses (id int CHECK (theirs(id)));
+\set VERBOSITY terse
 SELECT rdma.distribute_table('uses', 'obj', 'id');
+\set VERBOSITY default
 SELECT there($$SELECT to_regprocedure('obj.theirs(int)')$$);
 
 -- views, also on views, with what they have

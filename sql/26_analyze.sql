@@ -82,7 +82,7 @@ CREATE VIEW differences AS
   SELECT there.attname FROM pg_stats there LEFT JOIN pg_stats here ON here.tablename = there.tablename AND here.schemaname = 'public' AND
     here.attname = CASE there.attname WHEN 'id' THEN 'number' ELSE there.attname END
   WHERE there.schemaname = 'ana_src' AND there.tablename = 's' AND NOT there.inherited AND
-    to_jsonb(there) - '{schemaname,attname,inherited}'::text[] IS DISTINCT FROM to_jsonb(here) - '{schemaname,attname,inherited}'::text[];
+    to_jsonb(there) - '{schemaname,attname,inherited,tableid,attnum}'::text[] IS DISTINCT FROM to_jsonb(here) - '{schemaname,attname,inherited,tableid,attnum}'::text[];
 SELECT * FROM differences WHERE attname <> 'r' ORDER BY 1;
 SELECT count(*), count(most_common_vals) AS values, count(histogram_bounds) AS bounds, count(most_common_elems) AS elems, count(elem_count_histogram) AS counts, count(correlation) AS correlations
   FROM pg_stats WHERE schemaname = 'public' AND tablename = 's';

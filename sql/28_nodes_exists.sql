@@ -40,7 +40,7 @@ BEGIN
 	SET LOCAL rdma_fdw.disable = decorrelation_costs;
 	FOR line IN EXECUTE 'EXPLAIN (COSTS OFF) ' || q LOOP
 		IF line ~ 'Relations:|^ *(SubPlan|InitPlan)' THEN
-			RETURN NEXT regexp_replace(line, ' [0-9]+( \(returns.*)?$', '');
+			RETURN NEXT regexp_replace(regexp_replace(line, ' ([a-z]+_)?[0-9]+( \(returns.*)?$', ''), '"\*SELECT\* \d"', 'unnamed_subquery', 'g');
 		END IF;
 	END LOOP;
 	SET LOCAL search_path = nx_here, public;
@@ -212,7 +212,7 @@ BEGIN
 	SET LOCAL rdma_fdw.disable = decorrelation_costs;
 	FOR line IN EXECUTE 'EXPLAIN (COSTS OFF) ' || statement LOOP
 		IF line ~ 'Relations:|^ *(SubPlan|InitPlan)' THEN
-			RETURN NEXT regexp_replace(line, ' [0-9]+( \(returns.*)?$', '');
+			RETURN NEXT regexp_replace(regexp_replace(line, ' ([a-z]+_)?[0-9]+( \(returns.*)?$', ''), '"\*SELECT\* \d"', 'unnamed_subquery', 'g');
 		END IF;
 	END LOOP;
 	EXECUTE statement;

@@ -3,8 +3,11 @@
 SET client_min_messages = warning;
 CREATE EXTENSION IF NOT EXISTS rdma_fdw;
 CREATE ROLE rdma_regress_odd SUPERUSER LOGIN;
-ALTER ROLE rdma_regress_odd SET standard_conforming_strings = off;
-ALTER ROLE rdma_regress_odd SET escape_string_warning = off;
+-- 19 has neither any more
+DO $$ BEGIN IF current_setting('server_version_num')::int < 190000 THEN
+  ALTER ROLE rdma_regress_odd SET standard_conforming_strings = off;
+  ALTER ROLE rdma_regress_odd SET escape_string_warning = off;
+END IF; END $$;
 ALTER ROLE rdma_regress_odd SET search_path = odd, public;
 ALTER ROLE rdma_regress_odd SET datestyle = 'SQL, DMY';
 ALTER ROLE rdma_regress_odd SET intervalstyle = sql_standard;
@@ -43,8 +46,8 @@ CREATE FUNCTION odd_settings(yes boolean) RETURNS void LANGUAGE sql AS $$
     set_config('bytea_output', CASE WHEN yes THEN 'escape' ELSE 'hex' END, false),
     set_config('array_nulls', CASE WHEN yes THEN 'off' ELSE 'on' END, false),
     set_config('quote_all_identifiers', CASE WHEN yes THEN 'on' ELSE 'off' END, false),
-    set_config('standard_conforming_strings', CASE WHEN yes THEN 'off' ELSE 'on' END, false),
-    set_config('escape_string_warning', 'off', false) $$;
+    CASE WHEN current_setting('server_version_num')::int < 190000 THEN set_config('standard_conforming_strings', CASE WHEN yes THEN 'off' ELSE 'on' END, false) END,
+    CASE WHEN current_setting('server_version_num')::int < 190000 THEN set_config('escape_string_warning', 'off', false) END $$;
 CREATE FUNCTION differences() RETURNS SETOF text LANGUAGE sql AS $$
   SELECT 'only away: ' || a::text FROM away.t a WHERE a::text NOT IN (SELECT c::text FROM copies.t c) UNION ALL
   SELECT 'only here: ' || c::text FROM copies.t c WHERE c::text NOT IN (SELECT a::text FROM away.t a) $$;
@@ -91,7 +94,7 @@ SELECT differences();
 UPDATE away.t SET t = (date '2020-02-03' + (now() - now()))::date::text WHERE id = 3 RETURNING t;
 ROLLBACK;
 -- they are as they were here
-SELECT current_setting('datestyle'), current_setting('standard_conforming_strings'), current_setting('array_nulls');
+SELECT current_setting('datestyle'), current_setting('standard_conforming_strings') = CASE WHEN current_setting('server_version_num')::int < 190000 THEN 'off' ELSE 'on' END, current_setting('array_nulls');
 
 SELECT odd_settings(false);
 SET client_min_messages = warning;

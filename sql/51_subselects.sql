@@ -44,7 +44,7 @@ BEGIN
   SET LOCAL search_path = away, public;
   FOR line IN EXECUTE 'EXPLAIN (VERBOSE, COSTS OFF) ' || query LOOP
     IF line ~ '^ *(->  )?(Foreign|Remote SQL|SubPlan|InitPlan)' THEN
-      RETURN NEXT regexp_replace(line, 'Plan \d+.*', 'Plan');
+      RETURN NEXT regexp_replace(line, 'Plan ([a-z]+_)?\d+.*', 'Plan');
     END IF;
   END LOOP;
   EXECUTE format('CREATE TEMP TABLE got AS SELECT row_to_json(q)::text FROM (%s) q', query);

@@ -39,7 +39,7 @@ BEGIN
 	SET LOCAL search_path = ns, public;
 	FOR line IN EXECUTE 'EXPLAIN (COSTS OFF) ' || q LOOP
 		IF line ~ 'Relations:|Strategy:|SubPlan|InitPlan|Result|Subquery Scan|One-Time' THEN
-			RETURN NEXT regexp_replace(line, ' \(returns.*', '');
+			RETURN NEXT replace(regexp_replace(line, ' \(returns.*', ''), '"ANY_subquery"', 'unnamed_subquery');
 		END IF;
 	END LOOP;
 	there := ns.outcome(q);

@@ -51,10 +51,10 @@ static shmem_startup_hook_type previous_shmem_startup = NULL;
 /* ---------- planning ---------- */
 
 static PlannedStmt *
-plan_next(Query *query, const char *source, int options, ParamListInfo params)
+plan_next(Query *query, const char *source, int options, ParamListInfo params RF_EXPLAIN_PARAM)
 {
-	return previous_planner ? previous_planner(query, source, options, params) :
-		standard_planner(query, source, options, params);
+	return previous_planner ? previous_planner(query, source, options, params RF_EXPLAIN) :
+		standard_planner(query, source, options, params RF_EXPLAIN);
 }
 
 /*
@@ -63,20 +63,20 @@ plan_next(Query *query, const char *source, int options, ParamListInfo params)
  * it. Looking ahead moves expressions between the nodes of the finished plan, so it comes last.
  */
 static PlannedStmt *
-plan_form(Query *query, const char *source, int options, ParamListInfo params)
+plan_form(Query *query, const char *source, int options, ParamListInfo params RF_EXPLAIN_PARAM)
 {
 	uint64		lookups = rf_batch_statements;
 	CmdType		command = query->commandType;
-	PlannedStmt *plan = rf_partialize_plan(query, source, options, params, plan_next);
+	PlannedStmt *plan = rf_partialize_plan(query, source, options, params, plan_next RF_EXPLAIN);
 
 	rf_look_ahead(plan, command, options, lookups);
 	return plan;
 }
 
 static PlannedStmt *
-plan_forms(Query *query, const char *source, int options, ParamListInfo params)
+plan_forms(Query *query, const char *source, int options, ParamListInfo params RF_EXPLAIN_PARAM)
 {
-	return rf_plan_forms(query, source, options, params, plan_form);
+	return rf_plan_forms(query, source, options, params, plan_form RF_EXPLAIN);
 }
 
 /*
@@ -84,9 +84,9 @@ plan_forms(Query *query, const char *source, int options, ParamListInfo params)
  * chosen plan does not have are added to it, whichever form it is of.
  */
 static PlannedStmt *
-plan_statement(Query *query, const char *source, int options, ParamListInfo params)
+plan_statement(Query *query, const char *source, int options, ParamListInfo params RF_EXPLAIN_PARAM)
 {
-	return rf_exchange_plan(query, source, options, params, plan_forms);
+	return rf_exchange_plan(query, source, options, params, plan_forms RF_EXPLAIN);
 }
 
 /*
@@ -122,6 +122,8 @@ join_pathlist(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outerrel, RelO
 {
 	if (previous_join_pathlist)
 		previous_join_pathlist(root, joinrel, outerrel, innerrel, jointype, extra);
+	if (rf_is_grouped_early(joinrel))
+		return;
 	if (rf_push_down == RF_PUSH_DOWN_ALL)
 	{
 		rf_note_unasked_join(root, joinrel, outerrel, innerrel);

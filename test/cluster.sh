@@ -84,6 +84,7 @@ rf_bindir()
 	printf '%s\n' "${!variable:-$RF_BINDIR}"
 }
 
+rf_major() { "$(rf_bindir "$1")/postgres" --version | sed -E 's/^[^0-9]*([0-9]+).*/\1/'; }
 rf_port() { printf '%s\n' "$(<"$RF_ROOT/$1.port")"; }
 rf_log() { printf '%s\n' "$RF_ROOT/$1.log"; }
 rf_pid() { local pid; read -r pid <"$RF_ROOT/$1/postmaster.pid" && printf '%s\n' "$pid"; }

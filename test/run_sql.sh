@@ -35,9 +35,11 @@ rf_start_trio "$work"
 rf_run mkdir -p "$work/out"
 rf_expect "$RF_TREE/expected" "${tests[@]}"
 log=$work/pg_regress.log
+launcher=()
+[ "$(rf_major coord)" -lt 19 ] || launcher=(--launcher="$RF_TREE/test/words_19.pl")
 rf_run timeout "${RF_TIMEOUT:-3600}" "$(dirname "$(rf_pg_config --pgxs)")/../test/regress/pg_regress" --use-existing \
 	--bindir="$RF_BINDIR" --host="$RF_SOCKETS" --port="$RF_COORD_PORT" --user=postgres --dbname=contrib_regression \
-	--inputdir="$RF_TREE" --outputdir="$work/out" "${tests[@]}" >"$log" 2>&1
+	--inputdir="$RF_TREE" --outputdir="$work/out" "${launcher[@]}" "${tests[@]}" >"$log" 2>&1
 rf_regress_results "$group" "$log" "$work/out/regression.diffs" "${tests[@]}"
 rf_check_logs "$group"
 rf_check_left "$group"

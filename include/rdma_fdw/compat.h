@@ -1,6 +1,6 @@
 /*
  * compat.h
- * 	One spelling for the differences between PostgreSQL 15, 16, 17 and 18.
+ * 	One spelling for the differences between PostgreSQL 15 and 19.
  *
  * Every entry names the release that made the change. Nothing here changes behaviour: a file that
  * includes this header is written for the newest interface, and older servers are adapted to it.
@@ -12,23 +12,30 @@
 
 #include "postgres.h"
 
+#include "access/heapam.h"
 #include "access/multixact.h"
 #include "access/stratnum.h"
+#include "access/tableam.h"
 #include "access/transam.h"
 #include "access/tupdesc.h"
+#include "catalog/namespace.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_foreign_server.h"
 #include "catalog/pg_proc.h"
 #include "commands/vacuum.h"
 #include "executor/executor.h"
+#include "executor/instrument.h"
 #include "miscadmin.h"
 #include "nodes/execnodes.h"
 #include "nodes/plannodes.h"
+#include "optimizer/clauses.h"
 #include "optimizer/cost.h"
 #include "optimizer/pathnode.h"
 #include "optimizer/paths.h"
 #include "parser/parse_type.h"
+#include "parser/parser.h"
 #include "parser/parsetree.h"
+#include "storage/bufmgr.h"
 #include "storage/latch.h"
 #include "storage/proc.h"
 #include "utils/acl.h"
@@ -48,8 +55,8 @@
 #include "commands/explain.h"
 #endif
 
-#if PG_VERSION_NUM < 150000 || PG_VERSION_NUM >= 190000
-#error "rdma_fdw supports PostgreSQL 15 to 18"
+#if PG_VERSION_NUM < 150000 || PG_VERSION_NUM >= 200000
+#error "rdma_fdw supports PostgreSQL 15 to 19"
 #endif
 
 /* Has it RETURNING? 18 made a clause of the list. */
@@ -418,5 +425,229 @@ rf_pathkey_operator(PathKey *pathkey, Oid datatype)
 	makeJsonLexContextCstringLen(text, length, encoding, false)
 #define rf_json_lex_free(lex) pfree(lex)
 #endif
+
+/* 19 lets planner hooks see EXPLAIN's state. */
+#if PG_VERSION_NUM >= 190000
+#define RF_EXPLAIN_PARAM	,ExplainState *explain
+#define RF_EXPLAIN			,explain
+#else
+#define RF_EXPLAIN_PARAM
+#define RF_EXPLAIN
+#endif
+
+#if PG_VERSION_NUM >= 190000
+#define rf_plan_query(query, sql, options)	pg_plan_query((query), (sql), (options), NULL, NULL)
+#else
+#define rf_plan_query(query, sql, options)	pg_plan_query((query), (sql), (options), NULL)
+#endif
+
+/*
+ * 19 aggregates parts of joins early ("eager aggregation"). The relation of such a part begins as a
+ * copy of the one that is not grouped, with its wrapper and what that one knows, but has rows of
+ * its own: nothing that holds for the rows of the first holds for these.
+ */
+static inline bool
+rf_is_grouped_early(RelOptInfo *rel)
+{
+#if PG_VERSION_NUM >= 190000
+	return IS_GROUPED_REL(rel);
+#else
+	return false;
+#endif
+}
+
+/*
+ * The outer side of a JOIN_UNIQUE_OUTER with each row once; NULL if that cannot be. 19 has made it
+ * so before it asks for paths of the join.
+ */
+static inline Path *
+rf_unique_path(PlannerInfo *root, RelOptInfo *rel, Path *path, SpecialJoinInfo *sjinfo)
+{
+#if PG_VERSION_NUM >= 190000
+	return path;
+#else
+	return (Path *) create_unique_path(root, rel, path, sjinfo);
+#endif
+}
+
+/* 19 is told which strategies the path stands for, instead of looking at settings. */
+#if PG_VERSION_NUM >= 190000
+#define rf_initial_cost_nestloop(root, workspace, jointype, outer, inner, extra) \
+	initial_cost_nestloop((root), (workspace), (jointype), \
+						  PGS_NESTLOOP_PLAIN | PGS_CONSIDER_NONPARTIAL, (outer), (inner), (extra))
+#else
+#define rf_initial_cost_nestloop	initial_cost_nestloop
+#endif
+
+/* 19 asks each relation which kinds of paths it may have: a new one has those of another. */
+static inline void
+rf_allow_strategies(RelOptInfo *rel, RelOptInfo *like)
+{
+#if PG_VERSION_NUM >= 190000
+	rel->pgs_mask = like->pgs_mask;
+#endif
+}
+
+/* 19 put the lists of paths below into a struct. */
+static inline Path *
+rf_create_append_path(PlannerInfo *root, RelOptInfo *rel, List *paths, double rows)
+{
+#if PG_VERSION_NUM >= 190000
+	AppendPathInput input = {.subpaths = paths};
+
+	return (Path *) create_append_path(root, rel, input, NIL, NULL, 0, false, rows);
+#else
+	return (Path *) create_append_path(root, rel, paths, NIL, NIL, NULL, 0, false, rows);
+#endif
+}
+
+/* 19 renamed it, since its SQL functions need not return sets. */
+#if PG_VERSION_NUM >= 190000
+#define rf_inline_function	inline_function_in_from
+#else
+#define rf_inline_function	inline_set_returning_function
+#endif
+
+/* All functions and operators that a name may mean. 19 also says why there are none. */
+static inline FuncCandidateList
+rf_function_candidates(List *names)
+{
+#if PG_VERSION_NUM >= 190000
+	int			flags;
+
+	return FuncnameGetCandidates(names, -1, NIL, false, false, false, true, &flags);
+#else
+	return FuncnameGetCandidates(names, -1, NIL, false, false, false, true);
+#endif
+}
+
+static inline FuncCandidateList
+rf_operator_candidates(List *names, char kind)
+{
+#if PG_VERSION_NUM >= 190000
+	int			flags;
+
+	return OpernameGetCandidates(names, kind, true, &flags);
+#else
+	return OpernameGetCandidates(names, kind, true);
+#endif
+}
+
+/* To be called when all columns are described: 19 then knows where values lie in tuples. */
+static inline void
+rf_tupdesc_finish(TupleDesc desc)
+{
+#if PG_VERSION_NUM >= 190000
+	TupleDescFinalize(desc);
+#endif
+}
+
+/* 19 added what a scan is told about its query. */
+static inline TableScanDesc
+rf_table_beginscan(Relation rel, Snapshot snapshot)
+{
+#if PG_VERSION_NUM >= 190000
+	return table_beginscan(rel, snapshot, 0, NULL, SO_NONE);
+#else
+	return table_beginscan(rel, snapshot, 0, NULL);
+#endif
+}
+
+/* 19 can set the visibility map's bits then, which is not asked for here. */
+static inline void
+rf_page_prune(Relation rel, Buffer buffer)
+{
+#if PG_VERSION_NUM >= 190000
+	Buffer		map = InvalidBuffer;
+
+	heap_page_prune_opt(rel, buffer, &map, false);
+	if (BufferIsValid(map))
+		ReleaseBuffer(map);
+#else
+	heap_page_prune_opt(rel, buffer);
+#endif
+}
+
+/* Makes index entries of a new row; returns the deferred constraints to check again. */
+static inline List *
+rf_insert_index_tuples(ResultRelInfo *target, TupleTableSlot *slot, EState *estate)
+{
+#if PG_VERSION_NUM >= 190000
+	return ExecInsertIndexTuples(target, estate, 0, slot, NIL, NULL);
+#elif PG_VERSION_NUM >= 160000
+	return ExecInsertIndexTuples(target, slot, estate, false, false, NULL, NIL, false);
+#else
+	return ExecInsertIndexTuples(target, slot, estate, false, false, NULL, NIL);
+#endif
+}
+
+/* Is the time of a plan's node measured? 19 put what all measurements have into a part of it. */
+static inline bool
+rf_is_timed(PlanState *node)
+{
+#if PG_VERSION_NUM >= 190000
+	return node->instrument != NULL && node->instrument->instr.need_timer;
+#else
+	return node->instrument != NULL && node->instrument->need_timer;
+#endif
+}
+
+/* What ExecutorRun() does around its run. 19 measures statements in another way than nodes. */
+static inline void
+rf_instrument_start(QueryDesc *query)
+{
+#if PG_VERSION_NUM >= 190000
+	if (query->query_instr)
+		InstrStart(query->query_instr);
+#else
+	if (query->totaltime)
+		InstrStartNode(query->totaltime);
+#endif
+}
+
+static inline void
+rf_instrument_stop(QueryDesc *query)
+{
+#if PG_VERSION_NUM >= 190000
+	if (query->query_instr)
+		InstrStop(query->query_instr);
+#else
+	if (query->totaltime)
+		InstrStopNode(query->totaltime, query->estate->es_processed);
+#endif
+}
+
+/* 19 has IGNORE NULLS for window functions, which older data nodes do not know. */
+static inline bool
+rf_ignores_nulls(WindowFunc *func)
+{
+#if PG_VERSION_NUM >= 190000
+	return func->ignore_nulls == IGNORE_NULLS;
+#else
+	return false;
+#endif
+}
+
+/* 19 has ON CONFLICT DO SELECT. */
+static inline bool
+rf_conflict_selects(const OnConflictExpr *conflict)
+{
+#if PG_VERSION_NUM >= 190000
+	return conflict->action == ONCONFLICT_SELECT;
+#else
+	return false;
+#endif
+}
+
+/* 19 knows no other meaning of backslashes in literals any more. */
+static inline bool
+rf_conforming_strings(void)
+{
+#if PG_VERSION_NUM >= 190000
+	return true;
+#else
+	return standard_conforming_strings;
+#endif
+}
 
 #endif							/* RDMA_FDW_COMPAT_H */

@@ -22,6 +22,8 @@
 #include "optimizer/planner.h"
 #include "utils/guc.h"
 
+#include "rdma_fdw/compat.h"
+
 /* The number by which the planner divides work that workers share with their leader, as core's. */
 static inline double
 rf_parallel_divisor(int workers)
@@ -200,7 +202,8 @@ extern void rf_exchange_register(void);
  */
 struct VariableStatData;
 extern PlannedStmt *rf_exchange_plan(Query *parse, const char *query_string, int cursor_options,
-									 ParamListInfo params, planner_hook_type plan);
+									 ParamListInfo params,
+									 planner_hook_type plan RF_EXPLAIN_PARAM);
 extern void rf_exchange_paths(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte);
 extern void rf_exchange_join_paths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outerrel,
 								   RelOptInfo *innerrel, JoinType jointype,

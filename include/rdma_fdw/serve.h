@@ -27,6 +27,7 @@
 #include "utils/plancache.h"
 #include "utils/relcache.h"
 
+#include "rdma_fdw/compat.h"
 #include "rdma_fdw/flow.h"
 #include "rdma_fdw/wire.h"
 
@@ -103,7 +104,8 @@ extern bool rf_check_engine_address(char **newval, void **extra, GucSource sourc
 
 /* Plans a statement, by `plan`, in which rdma_internal.partialize() may stand. */
 extern PlannedStmt *rf_partialize_plan(Query *parse, const char *query_string, int cursor_options,
-									   ParamListInfo params, planner_hook_type plan);
+									   ParamListInfo params,
+									   planner_hook_type plan RF_EXPLAIN_PARAM);
 
 /* While such a statement is planned: a relation whose paths are there, and nothing above it. */
 extern void rf_partialize_rel(RelOptInfo *rel);

@@ -675,7 +675,7 @@ typedef struct RfFilterHeader
  * A run holds visible tuples of one page: with the bytes between them, or one behind the other. Its
  * items are line pointers as PostgreSQL stores them: offset from the page's start (low 15 bits),
  * state (2 bits; only those with 1, normal, count), length (15 bits). From a tuple's 16th byte on,
- * which is 8-aligned, it is as PostgreSQL 15 to 18 store it: 2 bytes to be ignored, uint16 number
+ * which is 8-aligned, it is as PostgreSQL 15 to 19 store it: 2 bytes to be ignored, uint16 number
  * of attributes (low 11 bits), uint16 flags (0x0001: a null bitmap), uint8 offset of the data from
  * the tuple's first byte, null bitmap (set = not NULL), padding, attributes. The front
  * (transactions and address) is no business of the reader's and may be missing. A wanted attribute

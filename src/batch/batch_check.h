@@ -316,6 +316,8 @@ typedef enum RfImageKind
 	RF_IMAGE_NUMERIC_SQUARES,	/* sum and sum of squares */
 	RF_IMAGE_INTEGER_SUM,
 	RF_IMAGE_INTEGER_SQUARES,
+	RF_IMAGE_WIDE_SUM,			/* integers, as PostgreSQL 19 adds them up in 128 bits */
+	RF_IMAGE_WIDE_SQUARES,
 	RF_IMAGE_INTERVAL_SUM,
 	RF_IMAGE_CIDR,
 	RF_IMAGE_TEXT,				/* characters in the database's encoding */

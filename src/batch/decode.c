@@ -108,8 +108,13 @@ rf_state_image(Oid deserialfn)
 {
 	static const RfImage numeric_sum = {RF_IMAGE_NUMERIC_SUM};
 	static const RfImage numeric_squares = {RF_IMAGE_NUMERIC_SQUARES};
+#if PG_VERSION_NUM >= 190000	/* before, as numerics */
+	static const RfImage integer_sum = {RF_IMAGE_WIDE_SUM};
+	static const RfImage integer_squares = {RF_IMAGE_WIDE_SQUARES};
+#else
 	static const RfImage integer_sum = {RF_IMAGE_INTEGER_SUM};
 	static const RfImage integer_squares = {RF_IMAGE_INTEGER_SQUARES};
+#endif
 #if PG_VERSION_NUM >= 170000
 	static const RfImage interval_sum = {RF_IMAGE_INTERVAL_SUM};
 #endif

@@ -127,7 +127,7 @@ rf_encoder_takes_tuples(RfEncoder *encoder, TupleDesc table)
 static inline bool
 is_plain(const HeapTupleHeaderData *tuple, int natts)
 {
-	const bits8 *bits = tuple->t_bits;
+	const uint8 *bits = tuple->t_bits;
 
 	if ((int) (tuple->t_infomask2 & HEAP_NATTS_MASK) < natts)
 		return false;

@@ -203,7 +203,7 @@ walk(RfRows *rows, int first, uint32 offset, const HeapTupleHeaderData *tuple, b
 static inline bool
 is_plain(const HeapTupleHeaderData *tuple, int natts)
 {
-	const bits8 *bits = tuple->t_bits;
+	const uint8 *bits = tuple->t_bits;
 
 	if ((int) HeapTupleHeaderGetNatts(tuple) < natts)
 		return false;

@@ -120,6 +120,12 @@ rf_state_check(RfImageKind kind, const uint8_t *payload, uint32_t length)
 			read_sum(&reader);
 			read_sum(&reader);
 			break;
+		case RF_IMAGE_WIDE_SUM:
+		case RF_IMAGE_WIDE_SQUARES:
+			/* any 128 bits are a number */
+			for (int i = 0; i < (kind == RF_IMAGE_WIDE_SUM ? 2 : 4); i++)
+				(void) read64(&reader);
+			break;
 		case RF_IMAGE_INTERVAL_SUM:
 			(void) read64(&reader); /* time, days, months: any are an interval */
 			(void) read32(&reader);

@@ -21,6 +21,7 @@
 
 #include "rdma_fdw/as_role.h"
 #include "rdma_fdw/batch.h"
+#include "rdma_fdw/compat.h"
 
 static void
 force_setting(const char *name, const char *value)
@@ -93,7 +94,7 @@ rf_neutral_settings(int depends)
 
 	if ((depends & RF_TEXT_NAMES) && strcmp(namespace_search_path, RF_SEARCH_PATH) != 0)
 		force_setting("search_path", RF_SEARCH_PATH);
-	if (!standard_conforming_strings)
+	if (!rf_conforming_strings())
 		force_setting("standard_conforming_strings", "on");
 	if (quote_all_identifiers)
 		force_setting("quote_all_identifiers", "off");

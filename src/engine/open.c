@@ -492,7 +492,7 @@ try_consumer(uint32_t index)
 				return;
 			}
 			no_buffers(&error, index, "reading", share);
-			/* FALLTHROUGH */
+			__attribute__((fallthrough));
 		case RF_POOL_FAILED:
 			let_go(flow);
 			set_phase(index, RF_OPEN_NONE);

@@ -373,7 +373,7 @@ inspect(PlanState *node, void *argument)
 			break;
 		case T_RecursiveUnionState:
 			context.again = true;
-			/* FALLTHROUGH */
+			__attribute__((fallthrough));
 		default:
 			(void) planstate_tree_walker(node, inspect, &context);
 			break;

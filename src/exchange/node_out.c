@@ -436,8 +436,8 @@ scan_row(ExchangeState *state)
 
 	/* Stored in its usual place, so that ExecutorEnd closes it. */
 	if (node->ss.ss_currentScanDesc == NULL)
-		node->ss.ss_currentScanDesc = table_beginscan(node->ss.ss_currentRelation,
-													  node->ss.ps.state->es_snapshot, 0, NULL);
+		node->ss.ss_currentScanDesc = rf_table_beginscan(node->ss.ss_currentRelation,
+														 node->ss.ps.state->es_snapshot);
 	while (table_scan_getnextslot(node->ss.ss_currentScanDesc, ForwardScanDirection, slot))
 	{
 		CHECK_FOR_INTERRUPTS();

@@ -378,7 +378,7 @@ find_planned(Plan *plan, MissingContext *context)
 
 PlannedStmt *
 rf_exchange_plan(Query *parse, const char *query_string, int cursor_options, ParamListInfo params,
-				 planner_hook_type plan)
+				 planner_hook_type plan RF_EXPLAIN_PARAM)
 {
 	MissingContext context = {NIL, NULL};
 	PlannedStmt *result;
@@ -398,7 +398,7 @@ rf_exchange_plan(Query *parse, const char *query_string, int cursor_options, Par
 	 * sets it again
 	 */
 	planned_is_unsafe = unsafe;
-	result = plan(parse, query_string, cursor_options, params);
+	result = plan(parse, query_string, cursor_options, params RF_EXPLAIN);
 	planned_is_unsafe = around;
 	if (context.calls == NIL)
 		return result;

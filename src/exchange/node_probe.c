@@ -337,7 +337,7 @@ ordered_loop(PlannerInfo *root, RelOptInfo *joinrel, Path *outer, IndexPath *inn
 
 	if (!pathkeys_contained_in(pathkeys, outer->pathkeys))
 		outer = (Path *) create_sort_path(root, outer->parent, outer, pathkeys, -1);
-	initial_cost_nestloop(root, &workspace, jointype, outer, probed, extra);
+	rf_initial_cost_nestloop(root, &workspace, jointype, outer, probed, extra);
 	return create_nestloop_path(root, joinrel, jointype, &workspace, extra, outer, probed,
 								extra->restrictlist,
 								build_join_pathkeys(root, joinrel, jointype, pathkeys), NULL);
@@ -360,7 +360,7 @@ rf_exchange_join_paths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outer
 		return;
 	if (unique)
 	{
-		outer = (Path *) create_unique_path(root, outerrel, outer, extra->sjinfo);
+		outer = rf_unique_path(root, outerrel, outer, extra->sjinfo);
 		if (outer == NULL)
 			return;
 		jointype = JOIN_INNER;

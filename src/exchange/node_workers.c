@@ -341,7 +341,6 @@ produce_all(ProducerState *producer)
 {
 	MemoryContext caller = MemoryContextSwitchTo(producer->css.ss.ps.state->es_query_cxt);
 	ExchangeState *state = make_worker(producer);
-	Instrumentation *instrument = producer->css.ss.ps.instrument;
 
 	while (state->sending.production != PRODUCTION_OVER)
 	{
@@ -350,8 +349,8 @@ produce_all(ProducerState *producer)
 	}
 	rf_exchange_end_sending(state);
 	rf_queue_end(state->workers.queue, state->input.rows, state->member->counters.rows_filtered);
-	if (instrument != NULL)
-		instrument->tuplecount += state->input.rows;
+	if (producer->css.ss.ps.instrument != NULL)
+		producer->css.ss.ps.instrument->tuplecount += state->input.rows;
 	MemoryContextSwitchTo(caller);
 }
 

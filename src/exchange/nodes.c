@@ -17,6 +17,7 @@
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
+#include "utils/tuplestore.h"
 #include "utils/varlena.h"
 
 #include "rdma_fdw/compat.h"
@@ -455,6 +456,22 @@ single_answer(PGresult *result, ForeignServer *node, bool *isnull)
 	return *isnull ? (Datum) 0 : CStringGetTextDatum(PQgetvalue(result, 0, 0));
 }
 
+/* Returns true if the options of a command have CONCURRENTLY. */
+static bool
+is_concurrent(List *options)
+{
+	ListCell   *lc;
+
+	foreach(lc, options)
+	{
+		DefElem    *option = lfirst_node(DefElem, lc);
+
+		if (strcmp(option->defname, "concurrently") == 0)
+			return defGetBoolean(option);
+	}
+	return false;
+}
+
 /*
  * Returns true if PostgreSQL runs the command outside of transaction blocks only. A command that
  * this server's parser does not know counts as an ordinary one; the node may be of a later version.
@@ -465,7 +482,6 @@ runs_alone(const char *command)
 	MemoryContext context = CurrentMemoryContext;
 	List	   *volatile parsed = NIL;
 	Node	   *statement;
-	ListCell   *lc;
 
 	PG_TRY();
 	{
@@ -491,18 +507,18 @@ runs_alone(const char *command)
 			return ((IndexStmt *) statement)->concurrent;
 		case T_DropStmt:
 			return ((DropStmt *) statement)->concurrent;
+#if PG_VERSION_NUM >= 190000	/* REPACK, of which CLUSTER is now a form */
+		case T_RepackStmt:
+			return ((RepackStmt *) statement)->relation == NULL ||
+				is_concurrent(((RepackStmt *) statement)->params);
+#else
 		case T_ClusterStmt:
 			return ((ClusterStmt *) statement)->relation == NULL;
+#endif
 		case T_ReindexStmt:
-			foreach(lc, ((ReindexStmt *) statement)->params)
-			{
-				DefElem    *option = (DefElem *) lfirst(lc);
-
-				if (strcmp(option->defname, "concurrently") == 0)
-					return defGetBoolean(option);
-			}
-			return ((ReindexStmt *) statement)->kind != REINDEX_OBJECT_INDEX &&
-				((ReindexStmt *) statement)->kind != REINDEX_OBJECT_TABLE;
+			return is_concurrent(((ReindexStmt *) statement)->params) ||
+				(((ReindexStmt *) statement)->kind != REINDEX_OBJECT_INDEX &&
+				 ((ReindexStmt *) statement)->kind != REINDEX_OBJECT_TABLE);
 		case T_CreatedbStmt:
 		case T_DropdbStmt:
 		case T_AlterSystemStmt:

@@ -11,6 +11,7 @@
  */
 #include "postgres.h"
 
+#include "access/htup_details.h"
 #include "catalog/partition.h"
 #include "catalog/pg_enum.h"
 #include "catalog/pg_type.h"

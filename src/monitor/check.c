@@ -39,6 +39,7 @@
 #include "utils/memutils.h"
 #include "utils/resowner.h"
 #include "utils/syscache.h"
+#include "utils/tuplestore.h"
 
 #include "utils/timeout.h"
 #include "utils/timestamp.h"

@@ -444,7 +444,7 @@ translate(RfCq *cq, const struct ibv_wc *wc, RfWc *out)
 		case ID_SILENT:
 			if (wc->status == IBV_WC_SUCCESS)
 				return false;
-			/* FALLTHROUGH */
+			__attribute__((fallthrough));
 		case ID_SEND:
 			position = qp->completed + (uint32_t) ((uint32_t) wc->wr_id - (uint32_t) qp->completed);
 			if (position >= qp->posted)

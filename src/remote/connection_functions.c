@@ -7,6 +7,7 @@
  */
 #include "postgres.h"
 
+#include "access/htup_details.h"
 #include "catalog/pg_user_mapping.h"
 #include "fmgr.h"
 #include "foreign/foreign.h"

@@ -28,6 +28,7 @@
 #include "utils/snapmgr.h"
 #include "utils/syscache.h"
 #include "utils/timeout.h"
+#include "utils/tuplestore.h"
 
 #include "rdma_fdw/as_role.h"
 #include "rdma_fdw/compat.h"

@@ -86,7 +86,7 @@ rf_decision_read(RfDecision **decisions)
 	if (!OidIsValid(table))
 		return 0;
 	relation = table_open(table, AccessShareLock);
-	scan = table_beginscan(relation, SnapshotSelf, 0, NULL);
+	scan = rf_table_beginscan(relation, SnapshotSelf);
 	while ((tuple = heap_getnext(scan, ForwardScanDirection)) != NULL)
 	{
 		Datum		values[COLUMNS];
@@ -135,7 +135,7 @@ rf_decision_delete(const char *const *gids, int count)
 	memcpy(sorted, gids, sizeof(char *) * count);
 	qsort(sorted, count, sizeof(char *), compare_gids);
 	relation = table_open(rf_decision_table(), RowExclusiveLock);
-	scan = table_beginscan(relation, SnapshotSelf, 0, NULL);
+	scan = rf_table_beginscan(relation, SnapshotSelf);
 	while ((tuple = heap_getnext(scan, ForwardScanDirection)) != NULL)
 	{
 		bool		isnull;

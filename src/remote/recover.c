@@ -24,6 +24,7 @@
 #include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/syscache.h"
+#include "utils/tuplestore.h"
 
 #include "rdma_fdw/compat.h"
 #include "rdma_fdw/sql_text.h"

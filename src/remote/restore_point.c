@@ -45,6 +45,7 @@
 #include "utils/lsyscache.h"
 #include "utils/pg_lsn.h"
 #include "utils/syscache.h"
+#include "utils/tuplestore.h"
 
 #include "rdma_fdw/as_role.h"
 #include "rdma_fdw/compat.h"

@@ -26,6 +26,7 @@
 #include "miscadmin.h"
 #include "utils/array.h"
 #include "utils/snapmgr.h"
+#include "utils/tuplestore.h"
 
 #include "rdma_fdw/compat.h"
 #include "rdma_fdw/wire.h"

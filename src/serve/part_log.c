@@ -346,7 +346,7 @@ at_transaction_end(XactEvent event, void *arg)
 		case XACT_EVENT_COMMIT:
 			if (preparing != 0)
 				forget_preparing();
-			/* FALLTHROUGH */
+			__attribute__((fallthrough));
 		case XACT_EVENT_PREPARE:
 			preparing = 0;
 			asked_for[0] = '\0';

@@ -411,7 +411,7 @@ may_aggregate(Query *query)
 
 PlannedStmt *
 rf_partialize_plan(Query *parse, const char *query_string, int cursor_options, ParamListInfo params,
-				   planner_hook_type plan)
+				   planner_hook_type plan RF_EXPLAIN_PARAM)
 {
 	bool		outer = planning_states;
 	Oid			mark = may_aggregate(parse) ? mark_function() : InvalidOid;
@@ -422,7 +422,7 @@ rf_partialize_plan(Query *parse, const char *query_string, int cursor_options, P
 	{
 		if (planning_states)
 			replace_in_query(parse, mark);
-		result = plan(parse, query_string, cursor_options, params);
+		result = plan(parse, query_string, cursor_options, params RF_EXPLAIN);
 		if (planning_states)
 		{
 			finish_plan(result->planTree);

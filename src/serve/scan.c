@@ -174,7 +174,7 @@ run_rows(SeqScanState *node, Snapshot snapshot, RfStreamDest *dest)
 	TupleTableSlot *slot = node->ss.ss_ScanTupleSlot;
 	ExprState  *qual = node->ss.ps.qual;
 	ExprContext *econtext = node->ss.ps.ps_ExprContext;
-	TableScanDesc scan = table_beginscan(node->ss.ss_currentRelation, snapshot, 0, NULL);
+	TableScanDesc scan = rf_table_beginscan(node->ss.ss_currentRelation, snapshot);
 	uint64		rows = 0;
 
 	/* In its usual place, so that ExecutorEnd closes it. */
@@ -227,8 +227,7 @@ rf_run_bare_scan(QueryDesc *query, RfStreamDest *dest)
 	if (node == NULL || query->plannedstmt->parallelModeNeeded || node->ss.ps.plan->parallel_aware)
 		return false;
 	rel = node->ss.ss_currentRelation;
-	if (query->totaltime)
-		InstrStartNode(query->totaltime);
+	rf_instrument_start(query);
 	rf_stream_dest_start_raw(dest, RelationGetDescr(rel), map, count);
 	pages = rf_page_scan_possible(rel, estate->es_snapshot) &&
 		rf_stream_dest_takes_tuples(dest, RelationGetDescr(rel));
@@ -242,7 +241,6 @@ rf_run_bare_scan(QueryDesc *query, RfStreamDest *dest)
 	else
 		estate->es_processed = run_rows(node, estate->es_snapshot, dest);
 	receiver->rShutdown(receiver);
-	if (query->totaltime)
-		InstrStopNode(query->totaltime, estate->es_processed);
+	rf_instrument_stop(query);
 	return true;
 }

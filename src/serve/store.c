@@ -637,6 +637,8 @@ describe_rows(Incoming *in, RfStreamColumn *columns, ArrayType *names)
 											  FORMAT_TYPE_TYPEMOD_GIVEN |
 											  FORMAT_TYPE_FORCE_QUALIFY));
 	}
+	rf_tupdesc_finish(in->sent);
+	rf_tupdesc_finish(in->wanted);
 	if (writes_by_ctid(in) &&
 		(TupleDescAttr(in->sent, 0)->atttypid != TIDOID ||
 		 TupleDescAttr(in->sent, 1)->atttypid != OIDOID))

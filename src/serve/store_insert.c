@@ -63,13 +63,7 @@ flush(ModifyTableState *node, Pending *pending)
 
 		rf_store_at_row(pending->count - 1 - i);
 		if (target->ri_NumIndices > 0)
-			recheck = ExecInsertIndexTuples(target, pending->slots[i], estate, false, false, NULL,
-											NIL
-#if PG_VERSION_NUM >= 160000
-											,
-											false
-#endif
-				);
+			recheck = rf_insert_index_tuples(target, pending->slots[i], estate);
 		if (after || recheck != NIL)
 			ExecARInsertTriggers(estate, target, pending->slots[i], recheck,
 								 node->mt_transition_capture);

@@ -138,7 +138,7 @@ rf_page_scan_collect(RfPageScan *scan, RfWholePage whole, void *receiver)
 	bool		all_visible;
 	int			count = 0;
 
-	heap_page_prune_opt(rel, buffer);
+	rf_page_prune(rel, buffer);
 	LockBuffer(buffer, BUFFER_LOCK_SHARE);
 	page = BufferGetPage(buffer);
 #if PG_VERSION_NUM < 170000

@@ -450,7 +450,7 @@ consume(Model *model, uint32_t me)
 			return false;
 		case RF_ORDER_STOP:
 			consumer->stopped = true;
-			/* FALLTHROUGH */
+			__attribute__((fallthrough));
 		case RF_ORDER_END:
 			consumer->over = true;
 			return true;

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# check.sh [SUITE:MAJOR ...]: the SQL and isolation tests on other majors of PostgreSQL (default trixie:17 sid:18), and the SQL tests
+# check.sh [SUITE:MAJOR ...]: the SQL and isolation tests on other majors of PostgreSQL (default trixie:17 sid:18 experimental:19), and the SQL tests
 # with a coordinator of this machine's major and data nodes of the other. run_check.sh calls it for the group "versions"; it is
 # not part of `make check`, because it fetches about 400 MB for each Debian suite.
 #
@@ -12,7 +12,7 @@ set -uo pipefail
 : "${RF_WORK:?run this through make check-versions}" "${RF_TREE:?}" "${RF_RESULTS:?}"
 
 cache=${RF_VERSIONS_DIR:-/var/tmp/rdma_fdw_versions}
-packages=gcc,libc6-dev,make,perl,postgresql-contrib,libpq-dev,libssl-dev,libibverbs-dev,librdmacm-dev,libipc-run-perl
+packages=gcc,libc6-dev,make,perl,libssl-dev,libibverbs-dev,librdmacm-dev,libipc-run-perl
 
 give_up()
 {
@@ -42,11 +42,16 @@ portable()
 groups=$(rf_server_groups)
 # Only a hang takes that long.
 export RF_TIMEOUT=${RF_TIMEOUT:-3600}
-for version in ${RF_VERSIONS:-trixie:17 sid:18}; do
+for version in ${RF_VERSIONS:-trixie:17 sid:18 experimental:19}; do
 	suite=${version%:*} major=${version#*:}
 	root=$cache/$suite-$major
 	log=$RF_WORK/versions_$suite.log
-	if ! rf_debian_unpack "$suite" "$root" "$packages,postgresql-$major,postgresql-server-dev-$major" "$log"; then
+	needed=$packages
+	for package in "postgresql-$major" "postgresql-server-dev-$major" libpq-dev libpq5; do
+		needed+=,$package
+		[ "$suite" != experimental ] || needed+=/experimental
+	done
+	if ! rf_debian_unpack "$suite" "$root" "$needed" "$log"; then
 		rf_show "$log" 20
 		rf_result FAIL "versions/$suite" "mmdebstrap failed"
 		continue

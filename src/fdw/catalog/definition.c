@@ -100,7 +100,7 @@ candidates_problem(FuncCandidateList candidate, bool operators)
 static const char *
 function_names_problem(List *names)
 {
-	FuncCandidateList candidates = FuncnameGetCandidates(names, -1, NIL, false, false, false, true);
+	FuncCandidateList candidates = rf_function_candidates(names);
 
 	return candidates_problem(candidates, false);
 }
@@ -108,10 +108,10 @@ function_names_problem(List *names)
 static const char *
 operator_names_problem(List *names)
 {
-	const char *problem = candidates_problem(OpernameGetCandidates(names, 'b', true), true);
+	const char *problem = candidates_problem(rf_operator_candidates(names, 'b'), true);
 
 	if (problem == NULL)
-		problem = candidates_problem(OpernameGetCandidates(names, 'l', true), true);
+		problem = candidates_problem(rf_operator_candidates(names, 'l'), true);
 	return problem;
 }
 

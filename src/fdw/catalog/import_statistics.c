@@ -6,7 +6,7 @@
  * text form of the types' output functions. Statistics that depend on the type (most common values,
  * histogram, elements) are taken only if the column has the same type there; a histogram only if it
  * is sorted in our order, as collations and enumerations may differ. Rows of pg_statistic have the
- * same layout from PostgreSQL 15 to 18, so they are written directly, in the transaction.
+ * same layout from PostgreSQL 15 to 19, so they are written directly, in the transaction.
  */
 #include "postgres.h"
 

@@ -767,7 +767,8 @@ walk_window(WindowFunc *func, WalkContext *cxt, CollationState *inner)
 	List	   *tlist = cxt->root->processed_tlist;
 	ListCell   *lc;
 
-	if (!rf_is_shippable_function(func->winfnoid, cxt->info) ||
+	if (rf_ignores_nulls(func) ||
+		!rf_is_shippable_function(func->winfnoid, cxt->info) ||
 		func_volatile(func->winfnoid) != PROVOLATILE_IMMUTABLE ||
 		!walk_list(func->args, cxt, inner) ||
 		!walk((Node *) func->aggfilter, cxt, &state) ||

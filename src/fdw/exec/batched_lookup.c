@@ -597,6 +597,7 @@ set_up_rows(LookupRows *rows, const RfLookupPlan *plan, TupleDesc below, EState 
 	desc = CreateTemplateTupleDesc(rows->column_count + rows->sort_count);
 	for (int i = 1; i <= desc->natts; i++)
 		TupleDescCopyEntry(desc, i, below, i);
+	rf_tupdesc_finish(desc);
 	rows->row = MakeSingleTupleTableSlot(desc, &TTSOpsVirtual);
 	rows->kept_row = MakeSingleTupleTableSlot(desc, &TTSOpsMinimalTuple);
 }

@@ -196,6 +196,7 @@ begin_load(ModifyState *state, ModifyTableState *part, CmdType operation,
 	}
 	if (by_place)
 	{
+		rf_tupdesc_finish(spec->desc);
 		state->sent = MakeSingleTupleTableSlot(spec->desc, &TTSOpsVirtual);
 		state->values = state->sent->tts_values;
 		state->isnull = state->sent->tts_isnull;

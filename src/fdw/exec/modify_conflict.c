@@ -74,6 +74,7 @@ create_keys(ModifyState *state, ModifyTableState *node, List *columns)
 		operators[i] = lookup_type_cache(att->atttypid, TYPECACHE_EQ_OPR)->eq_opr;
 		collations[i] = att->attcollation;
 	}
+	rf_tupdesc_finish(desc);
 	execTuplesHashPrepare(count, operators, &equal, &hash);
 	keys->columns = columns;
 	keys->key = MakeSingleTupleTableSlot(desc, &TTSOpsVirtual);

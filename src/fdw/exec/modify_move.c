@@ -22,6 +22,7 @@
 #include "utils/rel.h"
 #include "utils/tuplestore.h"
 
+#include "rdma_fdw/compat.h"
 #include "rdma_fdw/exchange.h"
 #include "rdma_fdw/remote.h"
 #include "rdma_fdw/sql_text.h"
@@ -90,6 +91,7 @@ rf_row_moves_create(Relation rel, const char *delete_sql, const char *insert_sql
 		moves->inserted = lappend_int(moves->inserted, i);
 		types = lappend_oid(types, att->atttypid);
 	}
+	rf_tupdesc_finish(desc);
 	moves->kept = MakeSingleTupleTableSlot(desc, &TTSOpsMinimalTuple);
 	moves->row = MakeSingleTupleTableSlot(row, &TTSOpsVirtual);
 	moves->values = palloc_array(Datum, desc->natts);

@@ -242,6 +242,8 @@ with_row_types(TupleDesc desc, ForeignScan *plan, EState *estate)
 						   NameStr(TupleDescAttr(desc, tle->resno - 1)->attname),
 						   get_rel_type_id(exec_rt_fetch(var->varno, estate)->relid), -1, 0);
 	}
+	if (result != desc)
+		rf_tupdesc_finish(result);
 	return result;
 }
 
@@ -255,6 +257,7 @@ with_place(TupleDesc desc)
 		TupleDescCopyEntry(extended, i, desc, i);
 	TupleDescInitEntry(extended, desc->natts + 1, "ctid", TIDOID, -1, 0);
 	TupleDescInitEntry(extended, desc->natts + 2, "tableoid", OIDOID, -1, 0);
+	rf_tupdesc_finish(extended);
 	return extended;
 }
 

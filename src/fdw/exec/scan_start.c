@@ -276,8 +276,7 @@ start_part(RfScanPart *part, int neighbours)
 	if (state->rows.by_value)
 		spec.moved = batch_moved;
 	spec.owner = part;
-	spec.timed = state->scan->ss.ps.instrument != NULL &&
-		state->scan->ss.ps.instrument->need_timer;
+	spec.timed = rf_is_timed(&state->scan->ss.ps);
 	/* rows are stored while rows of this node are sent, which are there again */
 	spec.keep = !spec.shared && (state->repeated || state->keys.again) &&
 		state->local.inputs == NULL;

@@ -24,6 +24,7 @@
 #include "utils/rel.h"
 #include "utils/typcache.h"
 
+#include "rdma_fdw/compat.h"
 #include "rdma_fdw/exchange.h"
 
 #include "fdw/catalog/catalog.h"
@@ -264,6 +265,9 @@ rf_conflict(PlannerInfo *root, Relation rel, Index target, OnConflictAction core
 			elog(ERROR, "unexpected ON CONFLICT specification: %d", (int) core);
 		return;
 	}
+	if (rf_conflict_selects(conflict))
+		refuse(rel, "DO SELECT returns rows of the data node that the statement does not write.",
+			   "Use DO NOTHING, and read the rows by another statement.");
 	check_columns(rel, conflict);
 	info = palloc0(sizeof(RfRelInfo));
 	rf_table_options(table, GetForeignServer(table->serverid), &info->opts);

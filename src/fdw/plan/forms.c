@@ -13,6 +13,7 @@
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 
+#include "rdma_fdw/compat.h"
 #include "rdma_fdw/guc.h"
 
 #include "fdw/catalog/catalog.h"
@@ -126,7 +127,7 @@ is_worth_it(PlannedStmt *join, PlannedStmt *plain)
 /* As joins of its sub-selects, if it has any. */
 static PlannedStmt *
 plan_joins(Query *query, const char *text, int options, ParamListInfo params,
-		   planner_hook_type plan_one)
+		   planner_hook_type plan_one RF_EXPLAIN_PARAM)
 {
 	Query	   *joins;
 	Query	   *reduced_joins;
@@ -137,19 +138,19 @@ plan_joins(Query *query, const char *text, int options, ParamListInfo params,
 
 	if (rf_is_disabled(RF_DECORRELATION) || !has_query(query, has_sublinks) ||
 		has_fragile_join((Node *) query, NULL))
-		return plan_one(query, text, options, params);
+		return plan_one(query, text, options, params RF_EXPLAIN);
 
 	joins = rf_decorrelated(query, false, &joined, &unused);
 	reduced_joins = rf_decorrelated(query, true, &unused, &reduced);
 	if (joined == 0 && reduced == 0)
-		return plan_one(query, text, options, params);
+		return plan_one(query, text, options, params RF_EXPLAIN);
 
 	/* the planner scribbles on its input */
 	if (joined > 0)
-		best = plan_one(joins, text, options, params);
+		best = plan_one(joins, text, options, params RF_EXPLAIN);
 	if (reduced > 0)
 	{
-		PlannedStmt *other = plan_one(reduced_joins, text, options, params);
+		PlannedStmt *other = plan_one(reduced_joins, text, options, params RF_EXPLAIN);
 
 		if (best == NULL || other->planTree->total_cost < best->planTree->total_cost)
 			best = other;
@@ -157,7 +158,7 @@ plan_joins(Query *query, const char *text, int options, ParamListInfo params,
 	Assert(best != NULL);
 	if (!rf_is_disabled(RF_DECORRELATION_COSTS) || joined == 0)
 	{
-		PlannedStmt *plain = plan_one(query, text, options, params);
+		PlannedStmt *plain = plan_one(query, text, options, params RF_EXPLAIN);
 
 		if (!is_worth_it(best, plain))
 			best = plain;
@@ -186,7 +187,7 @@ inline_functions(Node *node, PlannerInfo *root)
 		return false;
 	/* gives it all its arguments, in their order */
 	rte->functions = (List *) eval_const_expressions(root, (Node *) rte->functions);
-	query = inline_set_returning_function(root, rte);
+	query = rf_inline_function(root, rte);
 	if (query != NULL)
 	{
 		rte->rtekind = RTE_SUBQUERY;
@@ -200,7 +201,7 @@ inline_functions(Node *node, PlannerInfo *root)
 
 static PlannedStmt *
 plan_all(Query *query, const char *text, int options, ParamListInfo params,
-		 planner_hook_type plan_one)
+		 planner_hook_type plan_one RF_EXPLAIN_PARAM)
 {
 	Query	   *steps;
 	PlannedStmt *best;
@@ -210,21 +211,21 @@ plan_all(Query *query, const char *text, int options, ParamListInfo params,
 	rf_take_conflicts(query);
 	rf_mark_late_locks(query);
 	if (rf_push_down != RF_PUSH_DOWN_ALL)
-		return plan_one(query, text, options, params);
+		return plan_one(query, text, options, params RF_EXPLAIN);
 	if (!has_query(query, has_grouping_sets) || !rf_reads_nodes((Node *) query))
-		return plan_joins(query, text, options, params, plan_one);
+		return plan_joins(query, text, options, params, plan_one RF_EXPLAIN);
 
 	steps = copyObject(query);
 	if (rf_group_in_steps(steps) == 0)
-		return plan_joins(query, text, options, params, plan_one);
-	best = plan_joins(steps, text, options, params, plan_one);
-	plain = plan_joins(query, text, options, params, plan_one);
+		return plan_joins(query, text, options, params, plan_one RF_EXPLAIN);
+	best = plan_joins(steps, text, options, params, plan_one RF_EXPLAIN);
+	plain = plan_joins(query, text, options, params, plan_one RF_EXPLAIN);
 	return best->planTree->total_cost < plain->planTree->total_cost ? best : plain;
 }
 
 PlannedStmt *
 rf_plan_forms(Query *query, const char *text, int options, ParamListInfo params,
-			  planner_hook_type plan_one)
+			  planner_hook_type plan_one RF_EXPLAIN_PARAM)
 {
 	PlannerInfo root = {.type = T_PlannerInfo, .parse = query, .query_level = 1};
 	PlannerGlobal glob = {.type = T_PlannerGlobal, .boundParams = params};
@@ -232,7 +233,7 @@ rf_plan_forms(Query *query, const char *text, int options, ParamListInfo params,
 
 	root.glob = &glob;
 	(void) inline_functions((Node *) query, &root);
-	plan = plan_all(query, text, options, params, plan_one);
+	plan = plan_all(query, text, options, params, plan_one RF_EXPLAIN);
 	/* a plan that is kept ends with the functions that it consists of */
 	plan->invalItems = list_concat(plan->invalItems, glob.invalItems);
 	return plan;

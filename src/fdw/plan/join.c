@@ -365,7 +365,7 @@ rdmaGetForeignJoinPaths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *oute
 	RfRelInfo  *known;
 	const char *why;
 
-	if (rf_push_down != RF_PUSH_DOWN_ALL)
+	if (rf_push_down != RF_PUSH_DOWN_ALL || rf_is_grouped_early(joinrel))
 		return;
 
 	/*

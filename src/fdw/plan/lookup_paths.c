@@ -356,7 +356,7 @@ add_loop(KeyJoin *join, JoinPathExtraData *extra)
 	required_outer = calc_nestloop_required_outer(join->driver->parent->relids,
 												  PATH_REQ_OUTER(join->driver),
 												  join->table->relids, join->driver_relids);
-	initial_cost_nestloop(join->root, &workspace, join->jointype, lookahead, lookup, extra);
+	rf_initial_cost_nestloop(join->root, &workspace, join->jointype, lookahead, lookup, extra);
 	path = create_nestloop_path(join->root, join->joinrel, join->jointype, &workspace, extra,
 								lookahead, lookup, clauses,
 								build_join_pathkeys(join->root, join->joinrel, join->jointype,
@@ -457,7 +457,7 @@ rf_lookup_paths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outerrel,
 	if (jointype == JOIN_UNIQUE_OUTER)
 	{
 		join.jointype = JOIN_INNER;
-		join.driver = (Path *) create_unique_path(root, outerrel, join.driver, extra->sjinfo);
+		join.driver = rf_unique_path(root, outerrel, join.driver, extra->sjinfo);
 		if (join.driver == NULL)
 			return;
 	}

@@ -29,6 +29,8 @@
 #include "parser/parsetree.h"
 #include "utils/selfuncs.h"
 
+#include "rdma_fdw/compat.h"
+
 #include "plan.h"
 
 
@@ -112,6 +114,7 @@ partial_rel(RelOptInfo *input_rel, PathTarget *target)
 	rel->reloptkind = RELOPT_OTHER_UPPER_REL;
 	rel->relids = input_rel->relids;
 	rel->reltarget = target;
+	rf_allow_strategies(rel, input_rel);
 	return rel;
 }
 
@@ -316,7 +319,7 @@ rf_group_over_append(PlannerInfo *root, RelOptInfo *input_rel, RelOptInfo *group
 	foreach(lc, cxt.paths)
 		rows += ((Path *) lfirst(lc))->rows;
 	rf_add_finalize_paths(root, grouped_rel,
-						  (Path *) create_append_path(root, partial_rel(input_rel, target),
-													  cxt.paths, NIL, NIL, NULL, 0, false, rows),
+						  rf_create_append_path(root, partial_rel(input_rel, target), cxt.paths,
+												rows),
 						  extra);
 }

@@ -17,6 +17,7 @@
 #include "lib/stringinfo.h"
 #include "utils/memutils.h"
 
+#include "rdma_fdw/compat.h"
 #include "rdma_fdw/guc.h"
 #include "fdw/deparse/statement.h"
 
@@ -194,7 +195,7 @@ extern void rf_group_over_append(PlannerInfo *root, RelOptInfo *input_rel, RelOp
  * grouping sets in two steps.
  */
 extern PlannedStmt *rf_plan_forms(Query *query, const char *text, int options, ParamListInfo params,
-								  planner_hook_type plan_one);
+								  planner_hook_type plan_one RF_EXPLAIN_PARAM);
 
 /*
  * Lets foreign scans that would run for each row of another plan run for many at once

@@ -308,6 +308,7 @@ rf_scanned_rel(RelOptInfo *rel)
 	scanned->useridiscurrent = rel->useridiscurrent;
 	scanned->fdwroutine = rel->fdwroutine;
 	scanned->fdw_private = rel->fdw_private;
+	rf_allow_strategies(scanned, rel);
 	return scanned;
 }
 

@@ -165,7 +165,7 @@ rdmaGetForeignUpperPaths(PlannerInfo *root, UpperRelationKind stage, RelOptInfo 
 			 */
 			if (!IS_OTHER_REL(output_rel))
 				break;
-			/* FALLTHROUGH */
+			__attribute__((fallthrough));
 		case UPPERREL_GROUP_AGG:
 		case UPPERREL_WINDOW:
 		case UPPERREL_DISTINCT:

@@ -33,6 +33,7 @@
 #include "miscadmin.h"
 #include "portability/instr_time.h"
 #include "rdma_fdw/batch.h"
+#include "rdma_fdw/compat.h"
 #include "storage/bufmgr.h"
 #include "tcop/tcopprot.h"
 #include "utils/builtins.h"
@@ -201,8 +202,7 @@ run(TripDest *dest, const char *sql)
 	List	   *parsed = pg_parse_query(sql);
 	List	   *queries = pg_analyze_and_rewrite_fixedparams(linitial_node(RawStmt, parsed), sql,
 															 NULL, 0, NULL);
-	PlannedStmt *plan = pg_plan_query(linitial_node(Query, queries), sql, CURSOR_OPT_PARALLEL_OK,
-									  NULL);
+	PlannedStmt *plan = rf_plan_query(linitial_node(Query, queries), sql, CURSOR_OPT_PARALLEL_OK);
 	QueryDesc  *query;
 
 	dest->pub.receiveSlot = trip_receive;

@@ -31,6 +31,7 @@
 #include "lib/stringinfo.h"
 #include "miscadmin.h"
 #include "rdma_fdw/batch.h"
+#include "rdma_fdw/compat.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/datum.h"
@@ -64,6 +65,7 @@ prepare(Image *image, Oid type, bool trusted)
 	image->type = type;
 	get_typlenbyval(type, &image->length, &image->by_value);
 	TupleDescInitEntry(desc, 1, "v", type, -1, 0);
+	rf_tupdesc_finish(desc);
 	image->decoder = rf_decoder_create(desc, 1, &attnum, "image", trusted);
 }
 

@@ -24,6 +24,7 @@
 #include "mb/pg_wchar.h"
 #include "miscadmin.h"
 #include "rdma_fdw/batch.h"
+#include "rdma_fdw/compat.h"
 #include "rdma_fdw/exchange.h"
 #include "tcop/tcopprot.h"
 #include "utils/array.h"
@@ -350,7 +351,7 @@ begin_query(Shuffle *shuffle, FunctionCallInfo fcinfo)
 	List	   *parsed = pg_parse_query(sql);
 	List	   *queries = pg_analyze_and_rewrite_fixedparams(linitial_node(RawStmt, parsed), sql,
 															 NULL, 0, NULL);
-	PlannedStmt *plan = pg_plan_query(linitial_node(Query, queries), sql, 0, NULL);
+	PlannedStmt *plan = rf_plan_query(linitial_node(Query, queries), sql, 0);
 	Datum	   *keys;
 	QueryDesc  *query;
 
@@ -446,8 +447,8 @@ static void
 give_tuples(Shuffle *shuffle, Take take)
 {
 	TupleTableSlot *slot = shuffle->scan->ss.ss_ScanTupleSlot;
-	TableScanDesc scan = table_beginscan(shuffle->scan->ss.ss_currentRelation, GetActiveSnapshot(),
-										 0, NULL);
+	TableScanDesc scan = rf_table_beginscan(shuffle->scan->ss.ss_currentRelation,
+											GetActiveSnapshot());
 
 	shuffle->given = 0;
 	while (table_scan_getnextslot(scan, ForwardScanDirection, slot))

@@ -10,6 +10,8 @@
 #include "nodes/nodes.h"
 #include "optimizer/planner.h"
 
+#include "rdma_fdw/compat.h"
+
 PG_MODULE_MAGIC;
 
 PGDLLEXPORT void _PG_init(void);
@@ -44,11 +46,12 @@ without_differences(char *text)
 }
 
 static PlannedStmt *
-read_plan(Query *parse, const char *query_string, int options, ParamListInfo params)
+read_plan(Query *parse, const char *query_string, int options,
+		  ParamListInfo params RF_EXPLAIN_PARAM)
 {
 	PlannedStmt *plan = previous_planner_hook != NULL ?
-		previous_planner_hook(parse, query_string, options, params) :
-		standard_planner(parse, query_string, options, params);
+		previous_planner_hook(parse, query_string, options, params RF_EXPLAIN) :
+		standard_planner(parse, query_string, options, params RF_EXPLAIN);
 	char	   *text;
 	char	   *again;
 

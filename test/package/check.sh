@@ -4,7 +4,7 @@
 #
 # A release is unpacked once into RF_PACKAGE_DIR (default /var/tmp/rdma_fdw_packages) with what building needs, and used again.
 # There the package is built, checked by lintian, and installed for the SQL tests (debian/tests/installcheck). Then a folder is
-# unpacked that has nothing but what the package depends on; it gets the package and runs debian/tests/loopback. Needs root, for
+# unpacked that has nothing but what the package depends on; it gets the package and runs debian/tests/loopback and first-join. Needs root, for
 # chroot, mmdebstrap and the network.
 #
 #   RF_PACKAGES="bookworm trixie"   only these releases (default bookworm trixie sid; each has one major of PostgreSQL)
@@ -80,6 +80,7 @@ check_release()
 	cp -r "$RF_SOURCE/debian" "$clean/tmp/rdma-fdw/"
 	step "$suite/install" rf_debian_inside "$clean" dpkg -i "/tmp/$package" &&
 		step "$suite/loopback" as_user "$clean" debian/tests/loopback &&
+		step "$suite/first join" rf_debian_inside "$clean" /tmp/rdma-fdw/debian/tests/first-join &&
 		step "$suite/remove" rf_debian_inside "$clean" dpkg --purge "${package%%_*}"
 	rm -rf "$clean"
 }

@@ -51,6 +51,19 @@ SELECT rdma.distribute_table('uses', 'obj', 'id');
 \set VERBOSITY default
 SELECT there($$SELECT to_regprocedure('obj.theirs(int)')$$);
 
+-- what is changed here only is told
+ALTER TYPE pair RENAME TO couple;
+ALTER TYPE couple RENAME TO pair;
+CREATE OR REPLACE FUNCTION twice(int) RETURNS int IMMUTABLE STRICT LANGUAGE plpgsql AS $$ BEGIN RETURN 2 * $1; END $$;
+ALTER FUNCTION twice(int) COST 50;
+\set VERBOSITY terse
+ALTER DOMAIN small DROP CONSTRAINT "not 7";
+ALTER TYPE mood RENAME TO moods;
+ALTER TYPE moods RENAME TO mood;
+\set VERBOSITY default
+CREATE OR REPLACE FUNCTION unused() RETURNS int LANGUAGE sql AS 'SELECT 1';
+DROP FUNCTION twice;
+
 -- views, also on views, with what they have
 CREATE TABLE v0 (id int, "B b" text COLLATE "C", n numeric(10,2));
 INSERT INTO v0 SELECT i, i, i FROM generate_series(1, 10) i;

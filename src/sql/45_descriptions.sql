@@ -654,3 +654,29 @@ BEGIN
 END $function$;
 COMMENT ON FUNCTION rdma_internal.add_value(regtype, text, text, boolean) IS
     'adds a value to an enumeration on the nodes of tables that have columns of it';
+
+CREATE FUNCTION rdma_internal.servers_with(class oid, object oid)
+RETURNS text
+LANGUAGE sql STABLE STRICT PARALLEL SAFE
+SET search_path = pg_catalog, pg_temp
+AS $function$
+  WITH RECURSIVE users(class, object) AS (
+    SELECT servers_with.class, servers_with.object
+    UNION SELECT CASE WHEN c.contypid <> 0 OR r.relkind = 'c' THEN 'pg_type'::regclass::oid
+          WHEN c.conrelid <> 0 OR a.oid IS NOT NULL THEN 'pg_class'::regclass::oid ELSE d.classid END,
+        coalesce(nullif(c.contypid, 0), nullif(c.conrelid, 0), a.adrelid, CASE WHEN r.relkind = 'c' THEN r.reltype END,
+          d.objid)
+      FROM users u JOIN pg_depend d ON d.refclassid = u.class AND d.refobjid = u.object
+        LEFT JOIN pg_constraint c ON d.classid = 'pg_constraint'::regclass AND c.oid = d.objid
+        LEFT JOIN pg_attrdef a ON d.classid = 'pg_attrdef'::regclass AND a.oid = d.objid
+          AND EXISTS (SELECT FROM pg_attribute WHERE attrelid = a.adrelid AND attnum = a.adnum AND attgenerated <> '')
+        LEFT JOIN pg_class r ON d.classid = 'pg_class'::regclass AND r.oid = d.objid
+      WHERE (u.class <> 'pg_class'::regclass) AND (d.classid IN ('pg_type'::regclass, 'pg_class'::regclass,
+          'pg_proc'::regclass, 'pg_constraint'::regclass) OR a.oid IS NOT NULL))
+  SELECT string_agg(DISTINCT quote_literal(s.srvname), ', ') FROM users u JOIN pg_foreign_table f
+      ON u.class = 'pg_class'::regclass AND f.ftrelid = u.object JOIN pg_foreign_server s ON s.oid = f.ftserver
+    WHERE EXISTS (SELECT FROM pg_options_to_table(f.ftoptions) WHERE option_name = 'propagate_ddl'
+      AND option_value::boolean)
+$function$;
+COMMENT ON FUNCTION rdma_internal.servers_with(oid, oid) IS
+    'the servers whose tables with option propagate_ddl need a function or type; NULL: there is none';

@@ -31,8 +31,10 @@
 #include "catalog/pg_foreign_server.h"
 #include "catalog/pg_foreign_table.h"
 #include "catalog/pg_inherits.h"
+#include "catalog/pg_proc.h"
 #include "catalog/pg_type.h"
 #include "commands/defrem.h"
+#include "commands/extension.h"
 #include "commands/seclabel.h"
 #include "foreign/foreign.h"
 #include "miscadmin.h"
@@ -315,11 +317,27 @@ add_dropped(RfDdlCommand *command, Oid relid)
 	MemoryContextSwitchTo(caller);
 }
 
+/* CREATE OR REPLACE, ALTER or RENAME changes a function or a type. */
+static void
+add_changed(RfDdlCommand *command, Oid class_id, Oid object_id)
+{
+	MemoryContext caller = MemoryContextSwitchTo(command->context);
+
+	if (class_id == ProcedureRelationId)
+		command->functions = list_append_unique_oid(command->functions, object_id);
+	else if (!OidIsValid(get_element_type(object_id)))
+		command->types = list_append_unique_oid(command->types, object_id);
+	MemoryContextSwitchTo(caller);
+}
+
 void
 rf_ddl_object_access(ObjectAccessType access, Oid class_id, Oid object_id, int sub_id)
 {
 	if (class_id == RelationRelationId)
 		rf_check_key_types(access, object_id, sub_id);
+	if (current != NULL && access != OAT_DROP && sub_id == 0 &&
+		(class_id == ProcedureRelationId || class_id == TypeRelationId))
+		add_changed(current, class_id, object_id);
 	if (access != OAT_DROP || class_id != RelationRelationId || current == NULL ||
 		list_member_oid(current->sent, object_id) || !rf_is_propagated(object_id))
 		return;
@@ -534,6 +552,31 @@ propagate_value(const AlterEnumStmt * statement)
 					 types, values);
 }
 
+/* Nodes have functions and types of their own: tells which of them their tables still use. */
+static void
+tell_changed(Oid class_id, List *oids)
+{
+	ListCell   *lc;
+
+	foreach(lc, oids)
+	{
+		ObjectAddress address;
+		Oid			types[2] = {OIDOID, OIDOID};
+		Datum		values[2] = {ObjectIdGetDatum(class_id), ObjectIdGetDatum(lfirst_oid(lc))};
+		Datum		servers = rf_ask_as(GetUserId(), "SELECT rdma_internal.servers_with($1, $2)", 2,
+										types, values);
+
+		if (servers == (Datum) 0)
+			continue;
+		ObjectAddressSet(address, class_id, lfirst_oid(lc));
+		ereport(NOTICE,
+				(errmsg("%s is changed here only", getObjectDescription(&address, false)),
+				 errdetail("Tables of server %s use it, whose nodes have their own.",
+						   TextDatumGetCString(servers)),
+				 errhint("Change it there in the same way: rdma.run_on.")));
+	}
+}
+
 /* The TRUNCATE that runs; NULL if no TRUNCATE runs. */
 static const TruncateStmt *truncating = NULL;
 
@@ -550,6 +593,17 @@ rf_truncates_only(Oid relid)
 			return true;
 	}
 	return false;
+}
+
+/* May it change a function or a type that nodes have, too? */
+static bool
+changes_object(Node *statement)
+{
+	if (!OidIsValid(get_extension_oid("rdma_fdw", true)))
+		return false;
+	return (IsA(statement, CreateFunctionStmt) && ((CreateFunctionStmt *) statement)->replace) ||
+		IsA(statement, AlterFunctionStmt) || IsA(statement, AlterDomainStmt) ||
+		IsA(statement, RenameStmt) || IsA(statement, AlterObjectSchemaStmt);
 }
 
 /*
@@ -571,7 +625,8 @@ rf_ddl_begin(RfDdlCommand *command, Node *statement, ProcessUtilityContext conte
 	if (!rf_propagate_ddl || IsBinaryUpgrade || context == PROCESS_UTILITY_SUBCOMMAND)
 		return;
 	command->watched = rf_rights_begin(command, statement) || drops ||
-		named_table(statement) != NULL || IsA(statement, AlterEnumStmt);
+		named_table(statement) != NULL || IsA(statement, AlterEnumStmt) ||
+		changes_object(statement);
 	if (command->watched)
 	{
 		initStringInfo(&command->cascade);
@@ -592,12 +647,14 @@ rf_ddl_end(const RfDdlCommand *command)
 	truncating = command->truncating;
 }
 
+/* What the command did here is done on the nodes, or told. */
 void
 rf_ddl_propagate(RfDdlCommand *command, Node *statement)
 {
 	ErrorContextCallback callback;
 
 	if (command->altered == NIL && command->dropped == NIL && command->rights == NIL &&
+		command->functions == NIL && command->types == NIL &&
 		!(command->watched && IsA(statement, AlterEnumStmt)))
 		return;
 	CommandCounterIncrement();
@@ -607,5 +664,9 @@ rf_ddl_propagate(RfDdlCommand *command, Node *statement)
 	propagate_drops(command, says_cascade(statement));
 	rf_rights_propagate(command, statement);
 	propagate_changes(command, says_cascade(statement));
+	tell_changed(ProcedureRelationId, command->functions);
+	/* new values follow */
+	if (!IsA(statement, AlterEnumStmt) || ((AlterEnumStmt *) statement)->oldVal != NULL)
+		tell_changed(TypeRelationId, command->types);
 	error_context_stack = callback.previous;
 }

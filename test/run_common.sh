@@ -47,7 +47,7 @@ rf_start_trio()
 	rf_init "$1"
 	# side by side, which an emulated machine is thankful for
 	for name in coord n1 n2; do
-		# Plans would be others than those of earlier versions: test/sql/129 and the random statements have it on.
+		# Plans would be others than those of earlier versions.
 		[ "$(rf_major "$name")" -lt 19 ] || eager=(enable_eager_aggregate=off)
 		rf_start "$name" timezone=America/Los_Angeles shared_buffers=64MB max_connections=50 default_toast_compression=pglz log_min_messages=log \
 			rdma_fdw.buffer_memory=96MB "${eager[@]}" "${settings[@]}" &

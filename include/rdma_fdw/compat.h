@@ -592,6 +592,13 @@ rf_is_timed(PlanState *node)
 #endif
 }
 
+/* 19 named it after the nodes that it is for. */
+#if PG_VERSION_NUM >= 190000
+#define rf_instrument_node(options) InstrAllocNode((options), false)
+#else
+#define rf_instrument_node(options) InstrAlloc(1, (options), false)
+#endif
+
 /* What ExecutorRun() does around its run. 19 measures statements in another way than nodes. */
 static inline void
 rf_instrument_start(QueryDesc *query)

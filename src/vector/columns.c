@@ -364,7 +364,7 @@ make_columns(SeqScanState *scan, AggState * agg)
 	if (node->ps_ResultTupleSlot == NULL)
 		node->ps_ResultTupleSlot = scan->ss.ss_ScanTupleSlot;
 	if (estate->es_instrument != 0)
-		node->instrument = InstrAlloc(1, estate->es_instrument, false);
+		node->instrument = rf_instrument_node(estate->es_instrument);
 	ExecSetExecProcNode(node, exec_columns);
 	return node;
 }

@@ -263,7 +263,7 @@ read_tuple(const RfDeform *deform, HeapTupleHeader tuple, int row)
 static inline bool
 is_plain(const HeapTupleHeaderData *tuple, int natts)
 {
-	const bits8 *bits = tuple->t_bits;
+	const uint8 *bits = tuple->t_bits;
 
 	if ((int) HeapTupleHeaderGetNatts(tuple) < natts)
 		return false;

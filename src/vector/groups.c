@@ -638,7 +638,7 @@ call(RfGroups *groups, Oid function, Oid collation, NullableDatum first, Nullabl
 	Datum		result;
 
 	fmgr_info(function, &flinfo);
-	InitFunctionCallInfoData(*fcinfo, &flinfo, 2, collation, (fmNodePtr) groups->agg, NULL);
+	InitFunctionCallInfoData(*fcinfo, &flinfo, 2, collation, (Node *) groups->agg, NULL);
 	fcinfo->args[0] = first;
 	fcinfo->args[1] = second;
 	result = FunctionCallInvoke(fcinfo);

@@ -18,6 +18,9 @@
 
 #define RF_BATCH_ROWS	MaxHeapTuplesPerPage
 
+/* Kernels know how releases up to 18 store values, and what states of aggregates they have. */
+#define RF_KERNELS_KNOW_SERVER	(PG_VERSION_NUM < 190000)
+
 /* How a stored attribute is read. */
 typedef enum RfVectorKind
 {

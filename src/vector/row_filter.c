@@ -31,7 +31,7 @@ rf_row_filter_create(SeqScanState *node)
 	filter->context.relid = scan->scanrelid;
 	filter->context.desc = RelationGetDescr(node->ss.ss_currentRelation);
 	filter->context.params = node->ss.ps.state->es_param_list_info;
-	if (!rf_is_disabled(RF_COLUMNS))
+	if (RF_KERNELS_KNOW_SERVER && !rf_is_disabled(RF_COLUMNS))
 		filter->context.deform = rf_deform_create(filter->context.desc);
 	foreach(lc, scan->plan.qual)
 	{

@@ -50,6 +50,7 @@ VACUUM ANALYZE sale;
 EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF)
 	SELECT flag, count(*), sum(price * (1 - discount)) FROM sale WHERE day < '2026-07-01' AND id % 2 = 0 GROUP BY flag;
 EXPLAIN (COSTS OFF) SELECT count(*), avg(length(flag)) FROM sale WHERE day < '2026-07-01';
+EXPLAIN (COSTS OFF) SELECT sum(price::numeric) FROM sale;
 -- not: small tables, writes, locks, what has no kernel
 EXPLAIN (COSTS OFF) SELECT count(*) FROM whole WHERE n > 0;
 EXPLAIN (COSTS OFF) UPDATE sale SET price = 0 WHERE day < '2026-07-01';

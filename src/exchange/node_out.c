@@ -480,6 +480,9 @@ start(ExchangeState *state)
 	QueryDesc  *query = state->input.query;
 
 	state->input.started = true;
+	/* a filter that may come before the conditions looks at rows one by one, and may stop that */
+	if (state->partners.asks_first)
+		state->input.columns = NULL;
 	query->estate->es_use_parallel_mode = query->plannedstmt->parallelModeNeeded &&
 		!state->set->serial;
 	if (query->estate->es_use_parallel_mode)
@@ -516,7 +519,7 @@ next_row(ExchangeState *state)
 	}
 	caller = MemoryContextSwitchTo(estate->es_query_cxt);
 	state->input.inside = true;
-	if (state->input.columns != NULL && !state->partners.asks_first)
+	if (state->input.columns != NULL)
 		slot = column_row(state);
 	else if (state->input.scan != NULL)
 		slot = scan_row(state);

@@ -127,6 +127,7 @@ struct RfGroups
 	MemoryContext scratch;
 	int			trans_count;
 	Trans	   *trans;
+	List	   *computed;		/* columns of the scan that it computes: RfExprs */
 	int			asides;
 	int			key_count;		/* 0: one group */
 	RfVector   *keys[MAX_KEYS];
@@ -205,6 +206,30 @@ compile_trans(RfGroups *groups, const RfExprContext *context, AggStatePerTrans p
 	return trans->arg->type == wanted;
 }
 
+/*
+ * The scan computes columns for each row, also such as nobody looks at, because that may be an
+ * error: so they need kernels. What is volatile has none.
+ */
+static bool
+compile_computed(RfGroups *groups, const RfExprContext *scan)
+{
+	ListCell   *lc;
+
+	foreach(lc, groups->filter->node->ss.ps.plan->targetlist)
+	{
+		Node	   *node = (Node *) lfirst_node(TargetEntry, lc)->expr;
+		RfExpr	   *expr;
+
+		if (IsA(node, Var) || IsA(node, Const))
+			continue;
+		expr = rf_expr_compile(scan, node);
+		if (expr == NULL)
+			return false;
+		groups->computed = lappend(groups->computed, expr);
+	}
+	return true;
+}
+
 RfGroups *
 rf_groups_create(AggState * agg, RfRowFilter *filter, Aggref **without)
 {
@@ -221,6 +246,8 @@ rf_groups_create(AggState * agg, RfRowFilter *filter, Aggref **without)
 		return NULL;
 	groups->agg = agg;
 	groups->filter = filter;
+	if (!compile_computed(groups, &filter->context))
+		return NULL;
 	groups->trans_count = agg->numtrans;
 	groups->trans = palloc0(Max(agg->numtrans, 1) * sizeof(Trans));
 	for (int i = 0; i < agg->numtrans; i++)
@@ -367,9 +394,12 @@ void
 rf_groups_begin_batch(RfGroups *groups)
 {
 	RfBatch    *batch = &groups->filter->batch;
+	ListCell   *lc;
 
 	if (groups->hopeless)
 		return;
+	foreach(lc, groups->computed)
+		rf_expr_eval(lfirst(lc), batch);
 	for (int i = 0; i < groups->trans_count; i++)
 		if (groups->trans[i].arg != NULL)
 			rf_expr_eval(groups->trans[i].arg, batch);

@@ -379,6 +379,11 @@ rf_expr_compile(const RfExprContext *context, Node *node)
 		case T_FuncExpr:
 			return list_length(((FuncExpr *) node)->args) != 1 ? NULL :
 				compile_cast(context, (FuncExpr *) node);
+		case T_RelabelType:
+			/* numeric(p, s) as numeric: values stay as they are */
+			return exprType((Node *) ((RelabelType *) node)->arg) !=
+				((RelabelType *) node)->resulttype ? NULL :
+				rf_expr_compile(context, (Node *) ((RelabelType *) node)->arg);
 		default:
 			return NULL;
 	}

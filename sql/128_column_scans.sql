@@ -46,6 +46,8 @@ ALTER TABLE whole DISABLE ROW LEVEL SECURITY;
 
 -- docs/performance.md
 RESET rdma_fdw.disable;
+SHOW rdma_fdw.disable;
+SET rdma_fdw.disable = '';
 VACUUM ANALYZE sale;
 EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF)
 	SELECT flag, count(*), sum(price * (1 - discount)) FROM sale WHERE day < '2026-07-01' AND id % 2 = 0 GROUP BY flag;

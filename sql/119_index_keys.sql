@@ -143,8 +143,26 @@ DROP SCHEMA ixk, ixk_other CASCADE;
 SET client_min_messages = warning;
 DROP SCHEMA ixk, ixk_other CASCADE;
 
--- a database without the extension has no nodes to ask for a name that is not here
+-- a database without the extension has no nodes to ask
 \c postgres postgres 127.0.0.1 :n1
 DROP TABLE ixk_none;
 DROP INDEX ixk_none;
 REINDEX INDEX ixk_none;
+CREATE TYPE ixk_label AS ENUM ('a');
+ALTER TYPE ixk_label ADD VALUE 'b';
+ALTER TYPE ixk_label RENAME VALUE 'b' TO 'c';
+CREATE TABLE ixk_plain (a ixk_label);
+ALTER TABLE ixk_plain ADD b int;
+ALTER TABLE ixk_plain RENAME b TO c;
+CREATE OR REPLACE FUNCTION ixk_one() RETURNS int LANGUAGE sql AS 'SELECT 1';
+CREATE OR REPLACE FUNCTION ixk_one() RETURNS int LANGUAGE sql AS 'SELECT 2';
+ALTER FUNCTION ixk_one() RENAME TO ixk_two;
+GRANT SELECT ON ixk_plain TO PUBLIC;
+ALTER TABLE ixk_plain OWNER TO CURRENT_USER;
+CREATE FUNCTION ixk_trigger() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NEW; END';
+CREATE TRIGGER ixk BEFORE INSERT ON ixk_plain FOR EACH ROW EXECUTE FUNCTION ixk_trigger();
+ALTER TABLE ixk_plain DISABLE TRIGGER ixk;
+VACUUM (ANALYZE) ixk_plain;
+DROP TABLE ixk_plain;
+DROP FUNCTION ixk_two(), ixk_trigger();
+DROP TYPE ixk_label;

@@ -533,6 +533,13 @@ enum_type(const AlterEnumStmt * statement)
 	return typenameTypeId(NULL, makeTypeNameFromNameList(statement->typeName));
 }
 
+/* Other databases have no distributed tables, and no functions to ask. */
+static bool
+is_installed(void)
+{
+	return OidIsValid(get_extension_oid("rdma_fdw", true));
+}
+
 /* The nodes' tables that have such columns take the new value, too. */
 static void
 propagate_value(const AlterEnumStmt * statement)
@@ -540,7 +547,7 @@ propagate_value(const AlterEnumStmt * statement)
 	Oid			types[4] = {REGTYPEOID, TEXTOID, TEXTOID, BOOLOID};
 	Datum		values[4];
 
-	if (statement->oldVal != NULL)
+	if (statement->oldVal != NULL || !is_installed())
 		return;
 	values[0] = ObjectIdGetDatum(enum_type(statement));
 	values[1] = CStringGetTextDatum(statement->newVal);
@@ -558,6 +565,8 @@ tell_changed(Oid class_id, List *oids)
 {
 	ListCell   *lc;
 
+	if (oids == NIL || !is_installed())
+		return;
 	foreach(lc, oids)
 	{
 		ObjectAddress address;
@@ -599,11 +608,13 @@ rf_truncates_only(Oid relid)
 static bool
 changes_object(Node *statement)
 {
-	if (!OidIsValid(get_extension_oid("rdma_fdw", true)))
-		return false;
-	return (IsA(statement, CreateFunctionStmt) && ((CreateFunctionStmt *) statement)->replace) ||
+	bool		changes = (IsA(statement, CreateFunctionStmt) &&
+						   ((CreateFunctionStmt *) statement)->replace) ||
 		IsA(statement, AlterFunctionStmt) || IsA(statement, AlterDomainStmt) ||
 		IsA(statement, RenameStmt) || IsA(statement, AlterObjectSchemaStmt);
+
+	/* Other commands run in failed transactions, too, where catalogs cannot be read. */
+	return changes && is_installed();
 }
 
 /*

@@ -8,6 +8,7 @@
 
 #include "postgres.h"
 
+#include "access/htup_details.h"
 #include "access/tupdesc.h"
 #include "catalog/pg_type.h"
 
@@ -28,6 +29,22 @@ rf_align_bytes(char typalign)
 		default:
 			return ALIGNOF_DOUBLE;
 	}
+}
+
+/* Returns true if the tuple's first natts attributes are present, and all not NULL. */
+static inline bool
+rf_tuple_is_plain(const HeapTupleHeaderData *tuple, int natts)
+{
+	const uint8 *bits = tuple->t_bits;
+
+	if ((int) HeapTupleHeaderGetNatts(tuple) < natts)
+		return false;
+	if (likely((tuple->t_infomask & HEAP_HASNULL) == 0))
+		return true;
+	for (; natts >= 8; natts -= 8)
+		if (*bits++ != 0xff)
+			return false;
+	return natts == 0 || (*bits & ((1 << natts) - 1)) == (1 << natts) - 1;
 }
 
 typedef struct RfCoding

@@ -123,22 +123,6 @@ rf_encoder_takes_tuples(RfEncoder *encoder, TupleDesc table)
 	return encoder->heap_map->usable;
 }
 
-/* Returns true if the tuple's first natts attributes are present, and all not NULL. */
-static inline bool
-is_plain(const HeapTupleHeaderData *tuple, int natts)
-{
-	const uint8 *bits = tuple->t_bits;
-
-	if ((int) (tuple->t_infomask2 & HEAP_NATTS_MASK) < natts)
-		return false;
-	if (likely((tuple->t_infomask & HEAP_HASNULL) == 0))
-		return true;
-	for (; natts >= 8; natts -= 8)
-		if (*bits++ != 0xff)
-			return false;
-	return natts == 0 || (*bits & ((1 << natts) - 1)) == (1 << natts) - 1;
-}
-
 /* Stores a fixed-length value of one row. */
 static inline void
 store_fixed(RfEncodeColumn *column, uint32 row, const char *from)
@@ -267,7 +251,7 @@ rf_encoder_add_tuples(RfEncoder *encoder, const HeapTupleHeader *tuples, int cou
 	count = Min(count, (int) Min(encoder->max_rows - first, MAX_TUPLES));
 	for (plain = 0; plain < count; plain++)
 	{
-		if (!is_plain(tuples[plain], map->natts))
+		if (!rf_tuple_is_plain(tuples[plain], map->natts))
 			break;
 		data[plain] = (const char *) tuples[plain] + tuples[plain]->t_hoff;
 	}

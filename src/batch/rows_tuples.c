@@ -199,22 +199,6 @@ walk(RfRows *rows, int first, uint32 offset, const HeapTupleHeaderData *tuple, b
 	rf_rows_note_heap(rows, heap);
 }
 
-/* Returns true if the tuple's first natts attributes are present, and all not NULL. */
-static inline bool
-is_plain(const HeapTupleHeaderData *tuple, int natts)
-{
-	const uint8 *bits = tuple->t_bits;
-
-	if ((int) HeapTupleHeaderGetNatts(tuple) < natts)
-		return false;
-	if (likely((tuple->t_infomask & HEAP_HASNULL) == 0))
-		return true;
-	for (; natts >= 8; natts -= 8)
-		if (*bits++ != 0xff)
-			return false;
-	return natts == 0 || (*bits & ((1 << natts) - 1)) == (1 << natts) - 1;
-}
-
 /* Tuples without NULLs. */
 static void
 find_plain(RfRows *rows, uint32 first, uint32 end)
@@ -244,12 +228,12 @@ rf_rows_find_pending(RfRows *rows)
 	{
 		uint32		plain = first;
 
-		while (plain < end && is_plain(rows->tuples[plain], rows->map->natts))
+		while (plain < end && rf_tuple_is_plain(rows->tuples[plain], rows->map->natts))
 			plain++;
 		if (plain > first)
 			find_plain(rows, first, plain);
-		for (first = plain; first < end && !is_plain(rows->tuples[first], rows->map->natts);
-			 first++)
+		first = plain;
+		for (; first < end && !rf_tuple_is_plain(rows->tuples[first], rows->map->natts); first++)
 			walk(rows, 0, 0, rows->tuples[first], true, first);
 	}
 	rows->found = end;

@@ -41,7 +41,7 @@ typedef struct ColumnsState
 	bool		over;
 	int			next;			/* place in the batch's selection */
 	int			first_taken;	/* place of the first row that `groups` holds */
-	int			returned;		/* row that the Agg node got last; -1: none */
+	int			returned;		/* the row that the Agg node got last; -1 before the first */
 	uint64		passed;			/* in this call */
 } ColumnsState;
 
@@ -127,7 +127,7 @@ next_row(ColumnsState *state)
 	return NULL;
 }
 
-/* The same, of this page and all others. */
+/* The next row of the whole table that the conditions leave; NULL at its end. */
 static TupleTableSlot *
 next_of_all(ColumnsState *state)
 {

@@ -6,8 +6,8 @@
  * first one of variable length lie at fixed offsets. A page with a tuple that has NULLs among the
  * attributes, or is older than one of them, is taken apart tuple by tuple.
  *
- * Does: find values where they are stored. Does not: look into values of variable length, or
- * fetch those that are stored elsewhere.
+ * Does: find values where they are stored. Does not: look into values of variable length, or fetch
+ * values out of TOAST tables.
  */
 #include "postgres.h"
 
@@ -259,22 +259,6 @@ read_tuple(const RfDeform *deform, HeapTupleHeader tuple, int row)
 			note_missing(deform, i, row);
 }
 
-/* Returns true if the tuple's first natts attributes are present, and all not NULL. */
-static inline bool
-is_plain(const HeapTupleHeaderData *tuple, int natts)
-{
-	const uint8 *bits = tuple->t_bits;
-
-	if ((int) HeapTupleHeaderGetNatts(tuple) < natts)
-		return false;
-	if (likely((tuple->t_infomask & HEAP_HASNULL) == 0))
-		return true;
-	for (; natts >= 8; natts -= 8)
-		if (*bits++ != 0xff)
-			return false;
-	return natts == 0 || (*bits & ((1 << natts) - 1)) == (1 << natts) - 1;
-}
-
 void
 rf_deform_page(RfDeform *deform, const RfPageScan *scan)
 {
@@ -293,7 +277,7 @@ rf_deform_page(RfDeform *deform, const RfPageScan *scan)
 			vector->has_nulls = false;
 		}
 	}
-	for (plain = 0; plain < count && is_plain(scan->tuples[plain], deform->natts); plain++)
+	for (plain = 0; plain < count && rf_tuple_is_plain(scan->tuples[plain], deform->natts); plain++)
 	{
 		data[plain] = (const char *) scan->tuples[plain] + scan->tuples[plain]->t_hoff;
 		at[plain] = data[plain] + deform->walk_start;

@@ -3,7 +3,7 @@
  *
  * The Agg node asks the node below it for rows and advances its states with each. It gets few: the
  * first row of each group, for which it makes the group, and the rows that kernels cannot take. All
- * others are added to the group's states right here, while the node waits for its next row. States
+ * further rows are added here to the group's states, while the node waits for its next row. States
  * that are numbers are changed in place; sums of numerics and of int8 are kept aside and added at
  * the end, by core's combine functions. So the node's own code makes groups, limits their memory,
  * has the errors, and computes results.
@@ -41,7 +41,7 @@
 /* Bytes of text in a key: with the length they are two words. */
 #define TEXT_BYTES		15
 
-/* After so many rows: if the Agg node got more than half of them, it gets all. */
+/* If the Agg node got more than half of the first LOOK_ROWS rows, it gets all further rows. */
 #define LOOK_ROWS		10000
 
 /* Sums and numbers up to these do not leave the range of a float within a batch. */
@@ -101,7 +101,7 @@ static const struct
 typedef struct Trans
 {
 	TransKind	kind;
-	RfExpr	   *arg;			/* NULL: none, or only whether it is NULL */
+	RfExpr	   *arg;			/* its argument; NULL for count(*), and where `vector` is enough */
 	RfVector   *vector;			/* whose NULLs are not counted; or NULL */
 	int			aside;			/* its place among a group's sums that are kept aside */
 } Trans;
@@ -458,15 +458,6 @@ rf_groups_take(RfGroups *groups, int row)
 	for (int i_ = 0, row; i_ < groups->pending_count && \
 		 (row = groups->pending[i_], group = groups->of_row[row], true); i_++)
 
-static inline double
-float_of(int64 bits)
-{
-	double		value;
-
-	memcpy(&value, &bits, sizeof(value));
-	return value;
-}
-
 /* Returns false if a sum of floats may leave the range. */
 static bool
 sums_fit(const RfGroups *groups, int number)
@@ -481,7 +472,7 @@ sums_fit(const RfGroups *groups, int number)
 
 		if (arg->has_nulls && arg->nulls[row])
 			continue;
-		fit &= fabs(float_of(arg->values[row])) <= LARGE_FLOAT &&
+		fit &= fabs(rf_float_of(arg->values[row])) <= LARGE_FLOAT &&
 			(state->noTransValue || fabs(DatumGetFloat8(state->transValue)) <= LARGE_SUM);
 	}
 	return fit;
@@ -524,7 +515,7 @@ count_rows(RfGroups *groups, int number)
 
 /* In core's functions the state is the first argument: the value stays where they are equal. */
 #define FLOAT_STATE		DatumGetFloat8(state->transValue)
-#define FLOAT_VALUE		float_of(value)
+#define FLOAT_VALUE		rf_float_of(value)
 
 /* States that are one number. */
 static void

@@ -102,6 +102,16 @@ typedef struct RfExpr
 	bool	   *nulls;
 } RfExpr;
 
+/* A float8 whose bits are an int64. */
+static inline double
+rf_float_of(int64 bits)
+{
+	double		value;
+
+	memcpy(&value, &bits, sizeof(value));
+	return value;
+}
+
 /* Where expressions find columns, and the values of parameters. */
 typedef struct RfExprContext
 {

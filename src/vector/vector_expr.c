@@ -394,15 +394,6 @@ rf_expr_compile(const RfExprContext *context, Node *node)
 #define ROWS(batch, row) \
 	for (int i_ = 0, row; i_ < (batch)->selected && (row = (batch)->selection[i_], true); i_++)
 
-static inline double
-as_float(int64 bits)
-{
-	double		value;
-
-	memcpy(&value, &bits, sizeof(value));
-	return value;
-}
-
 static inline int64
 as_bits(double value)
 {
@@ -463,8 +454,8 @@ eval_integers(RfExpr *expr, RfBatch *batch)
 	do { \
 		ROWS(batch, row) \
 		{ \
-			double		a = as_float(left[row]); \
-			double		b = as_float(right[row]); \
+			double		a = rf_float_of(left[row]); \
+			double		b = rf_float_of(right[row]); \
 			double		value = a operator b; \
 			expr->values[row] = as_bits(value); \
 			batch->marks[row] |= !isfinite(value) || (is_odd); \
@@ -710,8 +701,8 @@ rf_condition_compile(const RfExprContext *context, Node *node)
 #define integer_eq(a, b)	((a) == (b))
 #define integer_lt(a, b)	((a) < (b))
 /* core's own: NaN equals itself, and is the largest */
-#define float_eq(a, b)		float8_eq(as_float(a), as_float(b))
-#define float_lt(a, b)		float8_lt(as_float(a), as_float(b))
+#define float_eq(a, b)		float8_eq(rf_float_of(a), rf_float_of(b))
+#define float_lt(a, b)		float8_lt(rf_float_of(a), rf_float_of(b))
 
 static void
 compare(const RfCondition *condition, RfBatch *batch)

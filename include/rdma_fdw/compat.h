@@ -442,9 +442,9 @@ rf_pathkey_operator(PathKey *pathkey, Oid datatype)
 #endif
 
 /*
- * 19 aggregates parts of joins early ("eager aggregation"). The relation of such a part begins as a
- * copy of the one that is not grouped, with its wrapper and what that one knows, but has rows of
- * its own: nothing that holds for the rows of the first holds for these.
+ * 19 aggregates parts of joins early ("eager aggregation"). The grouped relation begins as a copy
+ * of the ungrouped relation, with its wrapper and its fdw_private, but has other rows, which
+ * fdw_private does not describe.
  */
 static inline bool
 rf_is_grouped_early(RelOptInfo *rel)
@@ -508,7 +508,7 @@ rf_create_append_path(PlannerInfo *root, RelOptInfo *rel, List *paths, double ro
 #define rf_inline_function	inline_set_returning_function
 #endif
 
-/* All functions and operators that a name may mean. 19 also says why there are none. */
+/* All functions that a name may mean. 19 also tells why it found no function. */
 static inline FuncCandidateList
 rf_function_candidates(List *names)
 {

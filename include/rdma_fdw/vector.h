@@ -72,7 +72,7 @@ extern bool rf_scan_is_large(Relation rel, BlockNumber blocks);
 
 typedef struct RfRowFilter RfRowFilter;
 
-/* For a started scan with any conditions, also none; in the current memory context. */
+/* For a started scan, with or without conditions; in the current memory context. */
 extern RfRowFilter *rf_row_filter_create(SeqScanState *node);
 
 /* Keeps only those of the page's tuples that the conditions leave. */
@@ -87,9 +87,9 @@ extern void rf_columns_started(QueryDesc *query, int eflags);
 extern SeqScanState *rf_columns_scan(PlanState *node);
 
 /*
- * The next row of such a node that its conditions leave, in the scan's slot of buffer tuples,
- * without the projection; NULL: there is none on the page at hand and the next one, and, if *over
- * becomes true, no more at all.
+ * Returns the next row that passes the conditions of such a node, in the scan's slot of buffer
+ * tuples and not projected. Looks at the current page and the next page only: returns NULL if no
+ * row of these passes. Sets *over to true after the last page.
  */
 extern TupleTableSlot *rf_columns_next(PlanState *node, bool *over);
 

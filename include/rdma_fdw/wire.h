@@ -499,10 +499,9 @@ typedef struct RfGroupAddress
 /*
  * The immediate of a WRITE_IMM: kind (3 bits) | receiver's flow index (13 bits) | value (16 bits).
  *   DATA    value = low bits of the number of slots written so far, this one included; the k-th
- *   slot lies in receive buffer k mod r.
- *           Of a flow with a shared receive pool: the low 8 bits are the number of the receive
- *           buffer that has the next slot; the bits above are how many more slots were written,
- *           into the buffers after it
+ *           slot lies in receive buffer k mod r. A flow with a shared receive pool sends the number
+ *           of the receive buffer that has the next slot (low 8 bits), and how many more slots it
+ *           wrote, into the buffers after that buffer (high 8 bits)
  *   CREDIT  value = low bits of the number of receive buffers released so far
  *   PROBE   the producer has waited for credit: answer with CREDIT
  *   STOP    value = RF_STOP_IMM_*. The reader wants no more; the producer discards and ends. Or

@@ -55,8 +55,9 @@
 #define LOOK_DROPPED	0.3
 
 /*
- * After so many rows the filter of a scan with conditions goes first if it drops more of them than
- * the conditions. It costs about what a cheap condition does, and needs fewer columns.
+ * A scan with conditions has looked at this many rows: from here on its filter runs before the
+ * conditions if the filter drops more rows. A filter costs about as much as a cheap condition, and
+ * needs fewer columns.
  */
 #define EARLY_ROWS		1024
 

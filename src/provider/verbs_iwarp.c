@@ -101,8 +101,9 @@ struct RfIwarpLink
 	uint32_t	send_mask;		/* places of notes to send, less one */
 	Held	   *held;
 	Held	  **held_end;
-	Note	   *notes;			/* first send_mask + 1 notes to send, then the grant of no receives
-								 * and that of a batch, then max_recv notes to receive into */
+	Note	   *notes;			/* send_mask + 1 notes to send; a note that grants no receive; a
+								 * note that grants RECV_BATCH receives; max_recv notes to receive
+								 * into */
 	struct ibv_mr *mr;
 	struct ibv_sge sges[RECV_BATCH];
 };

@@ -440,7 +440,7 @@ extern void rf_serializable_commit(RfSession *session);
 /*
  * From REPEATABLE READ on. rf_others_sql returns the command (palloc'd) that takes the snapshot and
  * asks for a report on other coordinators, if the node can give it; the command's sender sets
- * snapshot.others.asked_us. rf_others_note reads the report, which no other command's result has.
+ * snapshot.others.asked_us. rf_others_note reads the report from the result of that command.
  */
 extern char *rf_others_sql(const RfSession *session);
 extern void rf_others_note(RfSession *session, const PGresult *result);

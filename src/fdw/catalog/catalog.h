@@ -112,8 +112,8 @@ typedef struct RfDdlCommand
 	List	   *dropped;
 	List	   *sent;			/* OIDs of tables that are dropped on the nodes already */
 	List	   *rights;			/* tables whose owner or privileges it may change */
-	List	   *functions;		/* OIDs of those that it changed */
-	List	   *types;
+	List	   *functions;		/* OIDs of functions that the command changed */
+	List	   *types;			/* OIDs of types that the command changed */
 	StringInfoData cascade;		/* columns that ALTER drops with CASCADE: elements of an array */
 	StringInfoData usings;		/* expressions of USING by columns: members of an object (JSON) */
 	struct RfDdlCommand *outer; /* the watched command around it */

@@ -15,7 +15,7 @@
 
 #include "plan.h"
 
-/* Adds to `rel` a path whose statement is that of `scanned`. */
+/* Adds a path to `rel`; the nodes run the statement of `scanned` for it. */
 static void
 add_statement_path(PlannerInfo *root, RelOptInfo *rel, RelOptInfo *scanned, PathTarget *target,
 				   const RfEstimate *est, List *pathkeys, List *private)

@@ -5,6 +5,7 @@
 #   make install          install it there
 #   make check            install what the tests need (install-deps), then run them; ends with "N passed, N failed"
 #   make check-full       that, and what takes longer: make check-rest is only the latter
+#   make check-today      check and one group of check-rest, another one each day (ROUND=0 to 6): an hour at most
 #   make check-unit, check-sql, check-tcp, check-isolation, check-tap, check-chaos, check-users, check-roce    one group of check,
 #   make check-sanitizers, check-sql_tcp, check-tap_rest, check-settings_few, check-sqlsmith, check-roce_sql, check-roce_pair  or of check-rest;
 #                         TESTS='01_a 02_b' only those, PROVIDER=soft_tcp over another provider
@@ -111,6 +112,7 @@ groups = roce tap sql chaos unit tcp isolation users
 # What check-full has besides, and what of it wants the whole machine, so that one runs at a time.
 rest_groups = tap_rest sanitizers sql_tcp settings_few sqlsmith
 alone_groups = roce_sql roce_pair
+today = $(word $(shell expr 1 + $(or $(ROUND),$$(date -u +%j)) % 7),$(rest_groups) $(alone_groups))
 # Not in `make check`: what analyzers say of the sources; other majors of PostgreSQL, in folders of other Debian suites
 # (needs root and the network); the tests under ASan, UBSan and Valgrind, with a PostgreSQL built for them (fetches its
 # source package, as sqlsmith does; needs more than an hour); the Debian packages (needs root and the network); the SQL inputs under many settings.
@@ -119,7 +121,7 @@ run_check = $(srcdir)/test/run_check.sh
 
 one_group = $(groups:%=check-%) $(rest_groups:%=check-%) $(alone_groups:%=check-%) $(extra_groups:%=check-%)
 
-.PHONY: $(filter-out check-%,$(own)) $(one_group) check-full check-rest check-differential check-history check-faults check-refuse indent
+.PHONY: $(filter-out check-%,$(own)) $(one_group) check-full check-rest check-today check-differential check-history check-faults check-refuse indent
 
 help:
 	@sed -n '/^[^#]/q; s/^#\( \|$$\)//p' $(srcdir)/Makefile
@@ -142,6 +144,12 @@ check-rest: install-deps
 check-full:
 	@$(MAKE) check
 	@$(MAKE) check-rest
+
+# What .ci/run does: all of check-full takes 70 minutes on two idle cores, and longer than anybody waits on busy ones.
+check-today: export SHARE := $(or $(SHARE),4)
+check-today:
+	@$(MAKE) check
+	@PLAIN=$(or $(PLAIN),1) $(MAKE) check-$(today)
 
 $(one_group): install-deps
 	@$(run_check) $(@:check-%=%)

@@ -69,6 +69,11 @@ sub answer
 
 	# which statement a node ran is a matter of plans
 	@lines = grep { !/^(CONTEXT:  |remote SQL command: )/ } @lines;
+	# rows without headings come in any order, too
+	if (!grep { /^-{2,}(\+-+)*$|^ *QUERY PLAN *$/ } @lines)
+	{
+		return $statement =~ /^\s*(SELECT|WITH|TABLE|VALUES)\b/i && !ordered($statement) ? sort(@lines) : @lines;
+	}
 
 	for (my $i = 0; $i < @lines; $i++)
 	{
@@ -139,6 +144,12 @@ sub normal
 		$open = $code !~ /;\s*$|^\\|\\(gset|gexec|gx?)\b/ && ($code =~ /\S/ || $open);
 		push @out, $line;
 		$at = $is + 1;
+		# a set-up is not echoed
+		if ($line eq '\set ECHO none')
+		{
+			$at++ while $at < @$input && $input->[$at] ne '\set ECHO all';
+			$at++;
+		}
 	}
 	$flush->();
 	return @out;

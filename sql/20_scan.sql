@@ -1,4 +1,5 @@
 -- Reading foreign tables: every row and value must be that of the table itself.
+\set ECHO none
 SET client_min_messages = warning;
 CREATE EXTENSION IF NOT EXISTS rdma_fdw;
 RESET client_min_messages;
@@ -70,6 +71,9 @@ INSERT INTO scan_remote.types (id, t_float4, t_float8, t_numeric, t_num2, t_text
          ROW(ROW(i, repeat('y', i)), ARRAY[ROW(i, NULL)::scan_remote.pair], i)::scan_remote.nested
     FROM generate_series(4, 60) i;
 IMPORT FOREIGN SCHEMA scan_remote LIMIT TO (types) FROM SERVER scan_srv INTO scan_here;
+\pset format unaligned
+\pset tuples_only on
+\set ECHO all
 SELECT same('scan_here.types', 'scan_remote.types');
 SELECT id, t_float4, t_float8, t_timestamptz AT TIME ZONE 'UTC' AS utc, t_interval, t_texts, t_nested FROM types WHERE id <= 4 ORDER BY id;
 -- one column at a time, also under a condition that is evaluated here
@@ -302,6 +306,7 @@ SET ROLE regress_rdma_reader;
 SELECT * FROM owners;
 \set VERBOSITY sqlstate
 SELECT id FROM plain WHERE id = 1;
+\set ECHO none
 \set VERBOSITY default
 RESET ROLE;
 

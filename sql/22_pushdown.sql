@@ -1,4 +1,5 @@
 -- What is sent to the data node: conditions, columns, parameters, row locks; and what stays here.
+\set ECHO none
 SET client_min_messages = warning;
 CREATE EXTENSION IF NOT EXISTS rdma_fdw;
 RESET client_min_messages;
@@ -54,6 +55,9 @@ BEGIN
 END $$;
 CREATE VIEW ft_here AS SELECT "C 1" AS c1, c2, c3, c4, c5, c6, c7, c8, c9, c10, c11, c12, c13, c14, c15, c16, c17, c18
   FROM push_remote."T 1";
+\pset format unaligned
+\pset tuples_only on
+\set ECHO all
 
 -- columns
 EXPLAIN (VERBOSE, COSTS OFF) SELECT * FROM ft;
@@ -270,6 +274,7 @@ CREATE FOREIGN TABLE twice (a int OPTIONS (column_name 'C 1'), b int OPTIONS (co
 EXPLAIN (VERBOSE, COSTS OFF) SELECT * FROM twice WHERE a < 3 AND b > 1 AND c = 2;
 SELECT * FROM twice WHERE a < 3 AND b > 1 AND c = 2;
 
+\set ECHO none
 SET client_min_messages = warning;
 DROP SERVER push_srv CASCADE;
 DROP VIEW ft_here;

@@ -1,4 +1,5 @@
 -- rdma_fdw.push_down: what is sent with each of its values, and that rows are the same with all of them.
+\set ECHO none
 SET client_min_messages = warning;
 CREATE EXTENSION IF NOT EXISTS rdma_fdw;
 \getenv n1 RF_N1_PORT
@@ -66,6 +67,9 @@ BEGIN
     END IF;
   END LOOP;
 END $$;
+\pset format unaligned
+\pset tuples_only on
+\set ECHO all
 
 SHOW rdma_fdw.push_down;
 SET rdma_fdw.push_down = 'some';
@@ -135,6 +139,7 @@ SET rdma_fdw.push_down = none;
 EXPLAIN (VERBOSE, COSTS OFF) EXECUTE kept(3);
 DISCARD PLANS;
 EXPLAIN (VERBOSE, COSTS OFF) EXECUTE kept(3);
+\set ECHO none
 RESET rdma_fdw.push_down;
 RESET plan_cache_mode;
 DEALLOCATE kept;

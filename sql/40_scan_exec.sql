@@ -1,5 +1,6 @@
 -- Running foreign scans: rescans, nested loops, parameters, cursors, savepoints, prepared statements, several scans of one server.
 -- The server is this one, reached again over TCP.
+\set ECHO none
 \set VERBOSITY terse
 SET client_min_messages = warning;
 CREATE EXTENSION IF NOT EXISTS rdma_fdw;
@@ -26,6 +27,9 @@ CREATE TABLE far.nothing (a int, b text);
 ANALYZE far.item, far.grp, far.big;
 IMPORT FOREIGN SCHEMA far FROM SERVER scan40 INTO near;
 CREATE TABLE local_key AS SELECT i * 100 AS id FROM generate_series(1, 5) i;
+\pset format unaligned
+\pset tuples_only on
+\set ECHO all
 
 -- plain
 SELECT * FROM item WHERE id IN (1, 2) ORDER BY id;
@@ -285,6 +289,7 @@ BEGIN
 END $$;
 SELECT count(*) FROM rdma.stat_flows;
 
+\set ECHO none
 RESET search_path;
 SET client_min_messages = warning;
 DROP SCHEMA near CASCADE;

@@ -1,4 +1,5 @@
 -- Scans of several servers beside each other: asynchronous Append, and scans that are started before they are read.
+\set ECHO none
 SET client_min_messages = warning;
 CREATE EXTENSION IF NOT EXISTS rdma_fdw;
 \getenv n1 RF_N1_PORT
@@ -47,6 +48,9 @@ CREATE VIEW two AS SELECT * FROM f1 UNION ALL SELECT * FROM f2;
 -- two children that share a session, one without rows, a local one
 CREATE VIEW five AS SELECT * FROM f1 UNION ALL SELECT * FROM f2 UNION ALL SELECT * FROM g1
 	UNION ALL SELECT * FROM none1 UNION ALL SELECT * FROM here;
+\pset format unaligned
+\pset tuples_only on
+\set ECHO all
 
 EXPLAIN (VERBOSE, COSTS OFF) SELECT a, c FROM two WHERE b + random() >= 0;
 SELECT count(*), sum(a), count(DISTINCT c), min(c COLLATE "C"), max(c COLLATE "C") FROM (SELECT * FROM two OFFSET 0) t;
@@ -172,6 +176,7 @@ BEGIN
 	END LOOP;
 END $$;
 SELECT count(*) FROM rdma.stat_flows;
+\set ECHO none
 RESET search_path;
 SET client_min_messages = warning;
 DROP SCHEMA asy CASCADE;

@@ -1,4 +1,5 @@
 -- Parallel foreign scans: the leader and its workers take batches of one stream.
+\set ECHO none
 SET client_min_messages = warning;
 CREATE EXTENSION IF NOT EXISTS rdma_fdw;
 \getenv n1 RF_N1_PORT
@@ -37,6 +38,9 @@ CREATE TABLE both_nodes (a int, b int, c text) PARTITION BY LIST (b);
 CREATE FOREIGN TABLE both1 PARTITION OF both_nodes FOR VALUES IN (1, 3, 5, 7, 9) SERVER par1 OPTIONS (table_name 'p');
 CREATE FOREIGN TABLE both2 PARTITION OF both_nodes FOR VALUES IN (0, 2, 4, 6, 8) SERVER par2 OPTIONS (table_name 'p');
 CREATE TABLE here AS SELECT i AS a, i % 7 AS d FROM generate_series(1, 20000) i;
+\pset format unaligned
+\pset tuples_only on
+\set ECHO all
 ANALYZE f1, f2, q1, none1, failing, both1, both2, here;
 -- a function that only this node has
 CREATE FUNCTION local(int) RETURNS int LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$ BEGIN RETURN $1; END $$;
@@ -221,6 +225,7 @@ SELECT is_parallel('SELECT count(*), sum(local(a)) FROM f1 WHERE local(b) < 6');
 DO $$ BEGIN FOR i IN 1..600 LOOP EXIT WHEN NOT EXISTS (SELECT FROM rdma.stat_flows); PERFORM pg_sleep(0.1); END LOOP; END $$;
 SELECT count(*) FROM rdma.stat_flows;
 
+\set ECHO none
 SET client_min_messages = warning;
 DROP SCHEMA par CASCADE;
 DROP SERVER par1 CASCADE;

@@ -1,5 +1,6 @@
 -- Heap pages as they are: only for tables that an administrator of the data node has labelled, to roles that he has set free,
 -- and row for row what columns would have been.
+\set ECHO none
 SET client_min_messages = warning;
 CREATE EXTENSION IF NOT EXISTS rdma_fdw;
 \getenv n1 RF_N1_PORT
@@ -63,6 +64,9 @@ DELETE FROM dead WHERE a BETWEEN 500 AND 1500 OR a % 3 = 0;
 UPDATE dead SET c = 'new ' || a WHERE a % 7 = 0;
 DELETE FROM sparse WHERE a % 4 <> 0;
 DELETE FROM uneven WHERE a % 4 <> 0 AND a BETWEEN 5000 AND 15000;
+\pset format unaligned
+\pset tuples_only on
+\set ECHO all
 -- only what is offered counts
 SECURITY LABEL FOR rdma_fdw ON TABLE types IS 'pages';
 SECURITY LABEL FOR rdma_fdw ON COLUMN types.id IS 'page_shipping';

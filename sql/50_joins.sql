@@ -1,4 +1,5 @@
 -- Joins on the data node: which are sent and how, and that the rows are those of the tables themselves.
+\set ECHO none
 SET client_min_messages = warning;
 CREATE EXTENSION IF NOT EXISTS rdma_fdw;
 RESET client_min_messages;
@@ -57,6 +58,9 @@ BEGIN
   DROP TABLE got, expected;
   RESET search_path;
 END $$;
+\pset format unaligned
+\pset tuples_only on
+\set ECHO all
 
 -- every kind of join
 SELECT pushed('SELECT a.id, b.id FROM a JOIN b ON a.id = b.aid');
@@ -173,6 +177,7 @@ RESET enable_partitionwise_join;
 -- the data node's estimate of a join
 ALTER SERVER join_srv OPTIONS (ADD use_remote_estimate 'true');
 SELECT pushed('SELECT a.id, b.id FROM a JOIN b ON a.id = b.aid AND b.y = 3');
+\set ECHO none
 ALTER SERVER join_srv OPTIONS (DROP use_remote_estimate);
 
 SET client_min_messages = warning;

@@ -1,4 +1,5 @@
 -- Sub-selects in expressions: which are sent with the statement around them, and that the rows are those of the tables themselves.
+\set ECHO none
 SET client_min_messages = warning;
 CREATE EXTENSION IF NOT EXISTS rdma_fdw;
 RESET client_min_messages;
@@ -57,6 +58,9 @@ BEGIN
   DROP TABLE got, expected;
   RESET search_path;
 END $$;
+\pset format unaligned
+\pset tuples_only on
+\set ECHO all
 
 -- scalar, correlated by one and by two tables, and two deep
 SELECT pushed('SELECT id FROM a WHERE x < (SELECT max(b.y) FROM b WHERE b.aid = a.id)');
@@ -149,6 +153,7 @@ SELECT count(*), sum(id) FROM here.c WHERE z < (SELECT max(y) FROM here.b WHERE 
 ALTER SERVER sub_srv OPTIONS (ADD use_remote_estimate 'true');
 SELECT pushed('SELECT a.id FROM a JOIN c ON a.id < c.bid WHERE x < (SELECT max(b.y) FROM b WHERE b.aid = a.id AND b.y > c.z)');
 
+\set ECHO none
 SET client_min_messages = warning;
 DROP SERVER sub_srv, sub_other CASCADE;
 DROP SCHEMA away, here, tables CASCADE;

@@ -1,4 +1,5 @@
 -- Grouping, aggregates, DISTINCT and window functions on the data node.
+\set ECHO none
 SET client_min_messages = warning;
 CREATE EXTENSION IF NOT EXISTS rdma_fdw;
 RESET client_min_messages;
@@ -47,6 +48,9 @@ BEGIN
   DROP TABLE got, expected;
   RESET search_path;
 END $$;
+\pset format unaligned
+\pset tuples_only on
+\set ECHO all
 
 -- plain aggregates
 SELECT pushed('SELECT count(*), count(k), sum(v), avg(n), min(d), max(f), stddev(v), bool_and(b), bit_or(v), every(b) FROM t');
@@ -174,6 +178,7 @@ ALTER SERVER agg_srv OPTIONS (ADD use_remote_estimate 'true');
 SELECT pushed('SELECT k, count(*), sum(v) FROM t WHERE v > 3 GROUP BY k HAVING sum(v) > 100 ORDER BY 2 LIMIT 2');
 SELECT pushed('SELECT DISTINCT s FROM t ORDER BY s');
 SELECT pushed('SELECT id, rank() OVER (ORDER BY v) FROM t WHERE id < 100');
+\set ECHO none
 ALTER SERVER agg_srv OPTIONS (DROP use_remote_estimate);
 
 SET client_min_messages = warning;

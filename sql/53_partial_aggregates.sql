@@ -1,4 +1,5 @@
 -- Aggregates of which data nodes compute the states, and this node the rest.
+\set ECHO none
 SET client_min_messages = warning;
 CREATE EXTENSION IF NOT EXISTS rdma_fdw;
 RESET client_min_messages;
@@ -73,6 +74,9 @@ BEGIN
     END IF;
   END LOOP;
 END $$;
+\pset format unaligned
+\pset tuples_only on
+\set ECHO all
 
 SELECT plan('SELECT k, avg(n), count(*), stddev(i4) + 1 FROM t GROUP BY k HAVING avg(f8) > 3 AND max(i4) < 10000');
 SELECT plan('SELECT avg(i8) FROM t');
@@ -286,6 +290,7 @@ SELECT avg(n) FROM away.few WHERE id = 1;
 SELECT avg(n) FROM away.few WHERE id = 2;
 SELECT avg(n) FROM away.few WHERE id = 3;
 SELECT avg(n) FROM away.few WHERE id = 4;
+\set ECHO none
 DROP FUNCTION rdma_internal.partialize(numeric, bytea);
 
 SET client_min_messages = warning;

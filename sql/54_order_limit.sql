@@ -1,4 +1,5 @@
 -- ORDER BY, LIMIT and OFFSET on the data node, orders for merge joins, and where sorting there would not be the same.
+\set ECHO none
 SET client_min_messages = warning;
 CREATE EXTENSION IF NOT EXISTS rdma_fdw;
 RESET client_min_messages;
@@ -40,6 +41,9 @@ BEGIN
   END IF;
   RESET search_path;
 END $$;
+\pset format unaligned
+\pset tuples_only on
+\set ECHO all
 
 SELECT pushed('SELECT id FROM t ORDER BY id');
 SELECT pushed('SELECT id, k FROM t ORDER BY k DESC, id');
@@ -119,6 +123,7 @@ RESET search_path;
 SELECT pushed('SELECT id FROM t ORDER BY id LIMIT 3');
 SELECT pushed('SELECT k, count(*) FROM t GROUP BY k ORDER BY 2 DESC, 1 LIMIT 2');
 
+\set ECHO none
 SET client_min_messages = warning;
 DROP SERVER order_srv CASCADE;
 DROP SCHEMA away, here CASCADE;

@@ -1,4 +1,5 @@
 -- Set operations, sub-selects, and the children of UNION ALL and of parents that lie on one data node: one statement.
+\set ECHO none
 SET client_min_messages = warning;
 CREATE EXTENSION IF NOT EXISTS rdma_fdw;
 RESET client_min_messages;
@@ -68,6 +69,9 @@ END $$;
 CREATE FUNCTION kept(query text) RETURNS SETOF text LANGUAGE sql AS $$
   SELECT ltrim(line) FROM pushed(query) line WHERE line !~ '^ *(->  )?(Append|Subquery Scan|HashAggregate|Unique|Sort)'
 $$;
+\pset format unaligned
+\pset tuples_only on
+\set ECHO all
 
 SELECT pushed('SELECT k FROM a UNION SELECT k FROM b');
 SELECT pushed('SELECT k, s FROM a UNION ALL SELECT k, s FROM b');
@@ -192,6 +196,7 @@ EXPLAIN (VERBOSE, COSTS OFF) SELECT count(*) FROM shown JOIN a ON a.id = shown.k
 RESET ROLE;
 EXPLAIN (VERBOSE, COSTS OFF) SELECT * FROM guarded g JOIN b ON b.id = g.n;
 
+\set ECHO none
 RESET search_path;
 SET client_min_messages = warning;
 DROP SCHEMA here, away CASCADE;

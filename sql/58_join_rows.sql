@@ -1,4 +1,5 @@
 -- Whole rows and row locks of joins, and UPDATE and DELETE over joins, on the data node.
+\set ECHO none
 SET client_min_messages = warning;
 CREATE EXTENSION IF NOT EXISTS rdma_fdw;
 RESET client_min_messages;
@@ -70,6 +71,9 @@ BEGIN
   END IF;
   PERFORM set_config('search_path', 'public', true);
 END $$;
+\pset format unaligned
+\pset tuples_only on
+\set ECHO all
 
 -- (a difference would be seen)
 SELECT count(*) FROM pushed('SELECT current_schema AS x FROM a WHERE id = 1') line WHERE line LIKE '***%';
@@ -140,6 +144,7 @@ BEGIN;
 ALTER FOREIGN TABLE away.b ALTER y TYPE date;
 SELECT pushed('SELECT b FROM a JOIN b ON a.id = b.aid', false);
 SELECT b FROM away.a JOIN away.b ON a.id = b.aid;
+\set ECHO none
 ROLLBACK;
 
 SET client_min_messages = warning;

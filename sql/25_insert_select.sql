@@ -4,6 +4,7 @@
 \set two_nodes :tree '/test/setup/two_nodes.sql'
 \set name ins
 \i :two_nodes
+\set ECHO none
 \c contrib_regression postgres 127.0.0.1 :n1
 CREATE SCHEMA one;
 CREATE TYPE one.mood AS ENUM ('glad', 'sad');
@@ -33,6 +34,9 @@ CREATE FOREIGN TABLE a (id int, x int, t text) SERVER ins1 OPTIONS (schema_name 
 CREATE FOREIGN TABLE b (id int, x bigint, v varchar(4), n numeric(6,2)) SERVER ins1 OPTIONS (schema_name 'one');
 CREATE FOREIGN TABLE e (id int, m text) SERVER ins1 OPTIONS (schema_name 'one');
 INSERT INTO a SELECT g, g % 7, 't' || g FROM generate_series(1, 100) g;
+\pset format unaligned
+\pset tuples_only on
+\set ECHO all
 EXPLAIN (VERBOSE, COSTS OFF) INSERT INTO b SELECT id, x, t, id / 3.0 FROM a WHERE id < 50;
 INSERT INTO b SELECT id, x, t, id / 3.0 FROM a WHERE id < 50;
 SELECT count(*), sum(id), sum(x), min(v), max(v), sum(n) FROM b;
@@ -206,6 +210,7 @@ DEALLOCATE ALL;
 -- nothing lies where it does not belong
 SELECT node, misplaced FROM rdma.check_distribution('ins.by_k') UNION ALL SELECT node, misplaced FROM rdma.check_distribution('ins.by_j');
 
+\set ECHO none
 DROP VIEW av;
 DROP USER MAPPING FOR ins_owner SERVER ins1;
 DROP ROLE ins_owner;

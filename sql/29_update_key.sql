@@ -4,6 +4,8 @@
 \set two_nodes :tree '/test/setup/two_nodes.sql'
 \set name uk
 \i :two_nodes
+\pset format unaligned
+\pset tuples_only on
 SELECT node FROM rdma.run_on('uk', 'CREATE SCHEMA uk');
 
 CREATE TABLE t (id int PRIMARY KEY, v text, n numeric(8,2) DEFAULT 1, a int[], s int GENERATED ALWAYS AS (length(v)) STORED);

@@ -1,4 +1,5 @@
 -- INSERT into foreign tables: what arrives must be what a local table would hold.
+\set ECHO none
 SET client_min_messages = warning;
 CREATE EXTENSION IF NOT EXISTS rdma_fdw;
 RESET client_min_messages;
@@ -30,6 +31,9 @@ INSERT INTO t VALUES (1, 'one', 1.5, '2020-01-01 00:00+00', '{1,NULL,3}');
 INSERT INTO t VALUES (2, 'two', NULL, NULL, NULL), (3, '', 'NaN', 'infinity', '{}');
 INSERT INTO t SELECT * FROM t WHERE false;
 INSERT INTO t (a, b) SELECT g, 'row ' || g FROM generate_series(20, 29) g;
+\pset format unaligned
+\pset tuples_only on
+\set ECHO all
 INSERT INTO t (a) VALUES (30);
 SELECT * FROM t WHERE a < 20 ORDER BY a;
 SELECT same('ins_remote.t', 't');

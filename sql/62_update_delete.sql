@@ -1,4 +1,5 @@
 -- UPDATE, DELETE and TRUNCATE of foreign tables: every statement runs on a local table, too, and the rows must stay the same.
+\set ECHO none
 SET client_min_messages = warning;
 CREATE EXTENSION IF NOT EXISTS rdma_fdw;
 RESET client_min_messages;
@@ -41,6 +42,9 @@ BEGIN
   GET DIAGNOSTICS there = ROW_COUNT;
   RETURN CASE WHEN here = there THEN here || ' rows, ' ELSE here || ' rows here, ' || there || ' there, ' END || same('l', 't');
 END $$;
+\pset format unaligned
+\pset tuples_only on
+\set ECHO all
 
 -- the data node does all the work
 EXPLAIN (VERBOSE, COSTS OFF) UPDATE t SET b = b || '!', c = c + 1 WHERE a < 10;
@@ -378,6 +382,7 @@ ALTER FOREIGN TABLE seq OPTIONS (ADD truncatable 'false');
 TRUNCATE seq;
 SELECT table_name, is_updatable FROM information_schema.views WHERE table_schema = 'mod_here';
 
+\set ECHO none
 SET client_min_messages = warning;
 DROP SERVER mod_srv CASCADE;
 DROP SCHEMA mod_here CASCADE;

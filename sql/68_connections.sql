@@ -1,4 +1,5 @@
 -- Connections: kept, closed, made anew when options change, and who may have one.
+\set ECHO none
 SET client_min_messages = warning;
 CREATE EXTENSION IF NOT EXISTS rdma_fdw;
 RESET client_min_messages;
@@ -18,6 +19,9 @@ CREATE VIEW con_remote.me AS SELECT pg_backend_pid() AS pid, current_user::text 
   current_setting('work_mem') AS work_mem;
 CREATE FOREIGN TABLE t (a int) SERVER con_srv OPTIONS (schema_name 'con_remote');
 CREATE FOREIGN TABLE me (pid int, usr text, app text, work_mem text) SERVER con_srv OPTIONS (schema_name 'con_remote');
+\pset format unaligned
+\pset tuples_only on
+\set ECHO all
 
 -- none, one, the same again
 SELECT count(*) FROM rdma.connections WHERE server_name LIKE 'con%';

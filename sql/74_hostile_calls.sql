@@ -5,6 +5,8 @@ CREATE EXTENSION IF NOT EXISTS rdma_fdw;
 DROP ROLE IF EXISTS rf_hostile;
 RESET client_min_messages;
 CREATE ROLE rf_hostile LOGIN;
+\pset format unaligned
+\pset tuples_only on
 SELECT rdma.grant_access('rf_hostile', 'read', 'write', 'exchange');
 GRANT EXECUTE ON FUNCTION rdma_internal.receive, rdma.bench, rdma."check" TO rf_hostile;
 DO $$

@@ -1,4 +1,5 @@
 -- Which roles may do what for other nodes: nobody without rdma.grant_access, and who lacks it learns what to call.
+\set ECHO none
 SET client_min_messages = warning;
 CREATE EXTENSION IF NOT EXISTS rdma_fdw;
 RESET client_min_messages;
@@ -16,6 +17,9 @@ CREATE FOREIGN TABLE acc_here.t (a int) SERVER acc_srv OPTIONS (schema_name 'acc
 CREATE FUNCTION acc.access(OUT can text) LANGUAGE sql AS $$
   SELECT string_agg(p.proname, ' ' ORDER BY p.proname COLLATE "C") FROM pg_proc p, aclexplode(p.proacl) a
     WHERE p.pronamespace IN ('rdma'::regnamespace, 'rdma_internal'::regnamespace) AND a.grantee = '"Access user"'::regrole AND a.privilege_type = 'EXECUTE' $$;
+\pset format unaligned
+\pset tuples_only on
+\set ECHO all
 
 -- functions that everybody may call: none that takes bytes of other nodes, opens streams or makes an engine connect
 SELECT p.proname FROM pg_proc p WHERE p.pronamespace IN ('rdma'::regnamespace, 'rdma_internal'::regnamespace) AND has_function_privilege('Access user', p.oid, 'EXECUTE') ORDER BY p.proname COLLATE "C";
@@ -106,6 +110,7 @@ ROLLBACK PREPARED 'rdma_fdw_00000000000000aa_1_0000000000000001_76_1';
 RESET ROLE;
 SELECT rdma.revoke_access('"Access user"', 'read');
 
+\set ECHO none
 SET client_min_messages = warning;
 DROP SERVER acc_srv CASCADE;
 DROP SCHEMA acc, acc_here CASCADE;

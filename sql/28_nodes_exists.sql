@@ -4,6 +4,7 @@
 \set two_nodes :tree '/test/setup/two_nodes.sql'
 \set name nx
 \i :two_nodes
+\set ECHO none
 \c contrib_regression postgres 127.0.0.1 :n1
 CREATE SCHEMA nx;
 CREATE TABLE nx.a (id int, x int, t text, f float8);
@@ -66,6 +67,9 @@ BEGIN
 	rows := plan -> 0 -> 'Plan' ->> 'Plan Rows';
 	RETURN CASE WHEN rows < 50 THEN 'few' WHEN rows < 300 THEN 'some' WHEN rows < 500 THEN 'half' ELSE 'most' END;
 END $$;
+\pset format unaligned
+\pset tuples_only on
+\set ECHO all
 
 -- conditions that hold for all rows or for none are not taken for rare ones
 SELECT nx.expected('SELECT * FROM b WHERE y NOT IN (SELECT x FROM a WHERE id < 3)');
@@ -242,6 +246,7 @@ GRANT SELECT (id) ON nx.a TO nx_reader;
 GRANT SELECT ON nx.b TO nx_reader;
 SET ROLE nx_reader;
 SELECT count(*) FROM nx.a WHERE EXISTS (SELECT FROM nx.b WHERE b.aid = a.id AND b.y > a.x) OR id = 1;
+\set ECHO none
 RESET ROLE;
 
 DROP SCHEMA nx, nx_here CASCADE;

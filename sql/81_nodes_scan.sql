@@ -3,6 +3,7 @@
 \set two_nodes :tree '/test/setup/two_nodes.sql'
 \set name nsc
 \i :two_nodes
+\set ECHO none
 \c contrib_regression postgres 127.0.0.1 :n1
 CREATE SCHEMA nsc;
 CREATE TABLE nsc.t AS SELECT i AS a, i % 10 AS b, 'row ' || i AS c FROM generate_series(1, 30000, 2) i;
@@ -37,6 +38,9 @@ CREATE FOREIGN TABLE missing (a int, b int, c text) SERVER nsc;
 CREATE FOREIGN TABLE t1 (a int, b int, c text) SERVER nsc1 OPTIONS (table_name 't');
 -- what only the coordinator can compute
 CREATE FUNCTION here(int) RETURNS int LANGUAGE plpgsql AS 'BEGIN RETURN $1; END';
+\pset format unaligned
+\pset tuples_only on
+\set ECHO all
 
 EXPLAIN (VERBOSE, COSTS OFF) SELECT a, c FROM t WHERE b = 3 AND here(a) > 0;
 EXPLAIN (VERBOSE, COSTS OFF) SELECT a FROM same;

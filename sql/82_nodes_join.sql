@@ -4,6 +4,7 @@
 \set two_nodes :tree '/test/setup/two_nodes.sql'
 \set name nj
 \i :two_nodes
+\set ECHO none
 \c contrib_regression postgres 127.0.0.1 :n1
 CREATE SCHEMA nj;
 CREATE TABLE nj.a (id int, x int, t text, n numeric);
@@ -88,6 +89,7 @@ END $$;
 \set SHOW_CONTEXT never
 \pset format unaligned
 \pset tuples_only on
+\set ECHO all
 
 -- co-located: by key, by key and more, int4 = int8, by two keys, replicated tables, constants
 SELECT nj.planned('SELECT b.id, c.z FROM b JOIN c ON b.id = c.bid');

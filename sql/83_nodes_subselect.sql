@@ -4,6 +4,7 @@
 \set two_nodes :tree '/test/setup/two_nodes.sql'
 \set name ns
 \i :two_nodes
+\set ECHO none
 \c contrib_regression postgres 127.0.0.1 :n1
 CREATE SCHEMA ns;
 CREATE TABLE ns.a (id int, x int, t text);
@@ -47,6 +48,9 @@ BEGIN
 	here := ns.outcome(q);
 	RETURN NEXT CASE WHEN here = there THEN 'same ' || split_part(here, ',', 1) ELSE 'DIFFERENT: ' || there || ', here ' || here END;
 END $$;
+\pset format unaligned
+\pset tuples_only on
+\set ECHO all
 
 -- in FROM
 SELECT ns.planned('SELECT a.id, g.c FROM a JOIN (SELECT id, count(*) AS c FROM b GROUP BY id) g ON a.id = g.id');
@@ -133,6 +137,7 @@ RESET plan_cache_mode;
 DO $$ BEGIN FOR i IN 1..600 LOOP EXIT WHEN NOT EXISTS (SELECT FROM rdma.stat_flows); PERFORM pg_sleep(0.1); END LOOP; END $$;
 SELECT count(*) FROM rdma.stat_flows;
 
+\set ECHO none
 DROP SCHEMA ns, ns_here CASCADE;
 DROP SERVER ns, ns1, ns2 CASCADE;
 DROP ROLE ns_reader;

@@ -4,6 +4,7 @@
 \set two_nodes :tree '/test/setup/two_nodes.sql'
 \set name nw
 \i :two_nodes
+\set ECHO none
 \c contrib_regression postgres 127.0.0.1 :n1
 CREATE SCHEMA nw;
 CREATE TABLE nw.h (k int, v text, n numeric DEFAULT 7, s int GENERATED ALWAYS AS (length(v)) STORED);
@@ -39,6 +40,9 @@ RESET client_min_messages;
 IMPORT FOREIGN SCHEMA nw FROM SERVER nw1 INTO nw1;
 IMPORT FOREIGN SCHEMA nw FROM SERVER nw2 INTO nw2;
 IMPORT FOREIGN SCHEMA nw FROM SERVER nw INTO nw;
+\pset format unaligned
+\pset tuples_only on
+\set ECHO all
 IMPORT FOREIGN SCHEMA nw_differ FROM SERVER nw INTO nw;
 IMPORT FOREIGN SCHEMA nw_differ EXCEPT (t) FROM SERVER nw INTO nw;
 IMPORT FOREIGN SCHEMA nowhere FROM SERVER nw INTO nw;
@@ -287,6 +291,7 @@ SELECT count(*) FROM h WHERE v = 'by place';
 -- of one node it names a row as with one server
 SELECT count(*) FROM nw1.h a JOIN nw1.h b ON a.ctid = b.ctid WHERE a.k <> b.k;
 
+\set ECHO none
 SET client_min_messages = warning;
 DROP SERVER nw1, nw2, nw CASCADE;
 DROP SCHEMA nw, nw1, nw2 CASCADE;

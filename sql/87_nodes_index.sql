@@ -3,6 +3,7 @@
 \set two_nodes :tree '/test/setup/two_nodes.sql'
 \set name ni
 \i :two_nodes
+\set ECHO none
 \c contrib_regression postgres 127.0.0.1 :n1
 CREATE SCHEMA ni;
 CREATE TABLE ni.big (k bigint, part int, v int, filler text, PRIMARY KEY (k, part));
@@ -30,6 +31,9 @@ INSERT INTO ni.mid SELECT * FROM ni_here.mid;
 VACUUM (FREEZE, ANALYZE) ni.big, ni.few, ni.mid;
 -- Few rows arrive: they are looked up in the order of the index, whatever the join. Many: the table is read.
 SET max_parallel_workers_per_gather = 0;
+\pset format unaligned
+\pset tuples_only on
+\set ECHO all
 EXPLAIN (COSTS OFF) SELECT x.c2, sum(b.v) FROM rdma_internal.exchange('number=1 kind=repartition keys=1 rows=200 distinct=200,50', 'SELECT g, x FROM ni.few') AS x(c1 int, c2 int)
   JOIN ni.big b ON b.k = x.c1 GROUP BY 1;
 EXPLAIN (COSTS OFF) SELECT count(*) FROM ni.big b RIGHT JOIN rdma_internal.exchange('number=1 kind=repartition keys=1 rows=200 distinct=200', 'SELECT g::bigint FROM ni.few') AS x(c1 bigint)
@@ -154,6 +158,7 @@ SELECT ni_here.same('SELECT * FROM few WHERE EXISTS (SELECT FROM big WHERE k = g
 SELECT ni_here.same('SELECT * FROM few WHERE NOT EXISTS (SELECT FROM big WHERE k = g AND v < 4)');
 DROP FOREIGN TABLE big, few, mid;
 SELECT count(*) FROM pg_statistic WHERE staattnum = 0 AND NOT EXISTS (SELECT FROM pg_class WHERE oid = starelid);
+\set ECHO none
 DROP SERVER ni1 CASCADE;
 DROP SERVER ni2 CASCADE;
 DROP SERVER ni CASCADE;

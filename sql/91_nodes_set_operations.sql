@@ -4,6 +4,7 @@
 \set two_nodes :tree '/test/setup/two_nodes.sql'
 \set name ns
 \i :two_nodes
+\set ECHO none
 \c contrib_regression postgres 127.0.0.1 :n1
 CREATE SCHEMA ns;
 CREATE TABLE ns.a (id int, x int, t text);
@@ -61,6 +62,7 @@ END $$;
 \set SHOW_CONTEXT never
 \pset format unaligned
 \pset tuples_only on
+\set ECHO all
 
 -- rows that are compared are on one node: by the key, or after they have moved
 SELECT ns.planned('SELECT id, t FROM a UNION SELECT id, t FROM b');

@@ -1,4 +1,5 @@
 -- Parallel workers of the coordinator read what comes from several nodes: everybody takes batches of whichever node has some.
+\set ECHO none
 SET client_min_messages = warning;
 CREATE EXTENSION IF NOT EXISTS rdma_fdw;
 \getenv n1 RF_N1_PORT
@@ -80,6 +81,9 @@ SET min_parallel_table_scan_size = 0;
 SET max_parallel_workers_per_gather = 2;
 SET enable_mergejoin = off;
 SET enable_nestloop = off;
+\pset format unaligned
+\pset tuples_only on
+\set ECHO all
 
 -- an aggregate, grouping, joins with a local table, a join and groups that the nodes have for themselves
 EXPLAIN (VERBOSE, COSTS OFF) SELECT count(*), sum(local(a)), min(c) FROM p WHERE local(b) < 6;

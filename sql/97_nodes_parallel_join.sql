@@ -4,6 +4,7 @@
 \set two_nodes :tree '/test/setup/two_nodes.sql'
 \set name np
 \i :two_nodes
+\set ECHO none
 \c contrib_regression postgres 127.0.0.1 :n1
 CREATE SCHEMA np;
 CREATE TABLE np.a (id int, k int, t text, n numeric);
@@ -54,6 +55,9 @@ INSERT INTO np.a SELECT * FROM np_here.a;
 INSERT INTO np.b SELECT * FROM np_here.b;
 INSERT INTO np.c SELECT * FROM np_here.c;
 INSERT INTO np.r SELECT * FROM np_here.r;
+\pset format unaligned
+\pset tuples_only on
+\set ECHO all
 SELECT DISTINCT answer FROM rdma.run_on('np', 'ANALYZE');
 ANALYZE np.a, np.b, np.c, np.r, np.odd, np.bad;
 

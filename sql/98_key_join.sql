@@ -1,4 +1,5 @@
 -- Joins of a foreign table with rows that are here: keys are sent, rows with partners come.
+\set ECHO none
 SET client_min_messages = warning;
 CREATE EXTENSION IF NOT EXISTS rdma_fdw;
 RESET client_min_messages;
@@ -79,6 +80,9 @@ BEGIN
   IF NOT same THEN RAISE NOTICE 'got % expected %', got, expected; END IF;
   RETURN NEXT;
 END $$;
+\pset format unaligned
+\pset tuples_only on
+\set ECHO all
 
 -- every kind of join
 EXPLAIN (VERBOSE, COSTS OFF) SELECT s.x, b.pad FROM kj.small s JOIN kj.big b USING (id);

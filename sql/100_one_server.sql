@@ -3,6 +3,7 @@
 \set two_nodes :tree '/test/setup/two_nodes.sql'
 \set name os
 \i :two_nodes
+\set ECHO none
 \c contrib_regression postgres 127.0.0.1 :n1
 CREATE SCHEMA os;
 CREATE TABLE os.a (id int, x int, t text);
@@ -60,6 +61,9 @@ BEGIN
   END LOOP;
   PERFORM set_config('rdma_fdw.exchange_strategy', 'auto', true);
 END $$;
+\pset format unaligned
+\pset tuples_only on
+\set ECHO all
 
 SELECT planned('SELECT count(*), sum(a.x) AS x, sum(o.v) AS v FROM a JOIN o ON a.id = o.k');
 -- both of one server: where they are

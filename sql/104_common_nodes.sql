@@ -4,12 +4,16 @@
 \set name cn
 \set third cn_third
 \i :two_nodes
+\set ECHO none
 SET search_path = cn, public;
 -- the same nodes, also in another order; one more, first; and one that cn has with one that it has not
 CREATE SERVER cn_same FOREIGN DATA WRAPPER rdma_fdw OPTIONS (nodes 'cn1, cn2');
 CREATE SERVER cn_back FOREIGN DATA WRAPPER rdma_fdw OPTIONS (nodes 'cn2, cn1');
 CREATE SERVER cn_all FOREIGN DATA WRAPPER rdma_fdw OPTIONS (nodes '"cn 3", cn1, cn2');
 CREATE SERVER cn_23 FOREIGN DATA WRAPPER rdma_fdw OPTIONS (nodes 'cn2, "cn 3"');
+\pset format unaligned
+\pset tuples_only on
+\set ECHO all
 SELECT count(*) FROM rdma.run_on('cn_all', 'CREATE SCHEMA cn');
 SELECT count(*) FROM rdma.run_on('cn_all', 'CREATE TABLE cn.c (id int, x int, t text)');
 SELECT count(*) FROM rdma.run_on('cn_all', 'CREATE TABLE cn.w (k int, v int)');
@@ -216,6 +220,7 @@ DROP SCHEMA cn, cn_here CASCADE;
 DROP EXTENSION citext;
 SELECT count(*) FROM rdma.run_on('cn', 'DROP EXTENSION citext CASCADE');
 SELECT count(*) FROM rdma.run_on('cn_all', 'DROP SCHEMA cn CASCADE');
+\set ECHO none
 DROP SERVER cn, cn_same, cn_back, cn_all, cn_23 CASCADE;
 DROP SERVER cn1, cn2, "cn 3" CASCADE;
 \c contrib_regression postgres 127.0.0.1 :n2

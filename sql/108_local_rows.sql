@@ -5,6 +5,7 @@
 \set name lr
 \set third lr_third
 \i :two_nodes
+\set ECHO none
 \c contrib_regression postgres 127.0.0.1 :n1
 CREATE SCHEMA lr;
 CREATE TYPE lr.mood AS ENUM ('sad', 'ok', 'happy');
@@ -95,6 +96,9 @@ BEGIN
   DROP TABLE got, expected;
   RESET search_path;
 END $$;
+\pset format unaligned
+\pset tuples_only on
+\set ECHO all
 
 -- every kind of join
 SELECT lr.planned('SELECT s.t, b.x FROM small s JOIN big b USING (id)');
@@ -314,6 +318,7 @@ SELECT count(*), sum(b.x) FROM large l JOIN big b USING (t);
 SET rdma_fdw.disable = local_rows;
 SELECT count(*), sum(b.x) FROM large l JOIN big b USING (grp);
 SELECT count(*), sum(b.x) FROM large l JOIN big b USING (t);
+\set ECHO none
 \c contrib_regression postgres 127.0.0.1 :coord
 DROP DATABASE lr_latin1 WITH (FORCE);
 

@@ -3,6 +3,7 @@
 \set two_nodes :tree '/test/setup/two_nodes.sql'
 \set name la
 \i :two_nodes
+\set ECHO none
 \c contrib_regression postgres 127.0.0.1 :n1
 CREATE SCHEMA la;
 CREATE TYPE la.mood AS ENUM ('sad', 'ok', 'glad');
@@ -70,6 +71,9 @@ BEGIN
 		END IF;
 	END LOOP;
 END $$;
+\pset format unaligned
+\pset tuples_only on
+\set ECHO all
 EXPLAIN (VERBOSE, COSTS OFF) SELECT id, (SELECT max(price * c.size) FROM sale WHERE cust = c.id) FROM cust c WHERE size > 3;
 EXPLAIN (VERBOSE, COSTS OFF) SELECT c.id, l.* FROM cust c, LATERAL (SELECT id, price FROM sale WHERE cust = c.id ORDER BY price DESC, id LIMIT 2) l;
 SELECT la_here.lookups('SELECT id, (SELECT sum(price * c.size) FROM sale WHERE cust = c.id) FROM cust c');
@@ -214,6 +218,7 @@ DELETE FROM ret WHERE id >= 1000;
 -- not what may run again for one row
 EXPLAIN (COSTS OFF) UPDATE la_here.made d SET n = (SELECT count(*) FROM sale WHERE cust = d.id AND qty < d.n);
 EXPLAIN (COSTS OFF) SELECT id, (SELECT count(*) FROM sale WHERE cust = d.id AND qty < d.n) FROM la_here.made d FOR UPDATE;
+\set ECHO none
 DROP TABLE cust, odd, la_here.made;
 DROP FOREIGN TABLE sale, ret, acct, rate, first_sale;
 DROP SERVER la1 CASCADE;

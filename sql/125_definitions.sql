@@ -11,6 +11,7 @@ CREATE SCHEMA "def ""weird"" s";
 RESET client_min_messages;
 \set said :tree '/test/setup/said.sql'
 \i :said
+\set ECHO none
 \set SHOW_CONTEXT never
 \pset format unaligned
 \t on
@@ -21,6 +22,9 @@ CREATE TABLE t1 PARTITION OF t FOR VALUES IN (1);
 CREATE TABLE other (a int);
 CREATE FUNCTION judge(VARIADIC statements text[]) RETURNS SETOF text LANGUAGE sql SET search_path = pg_catalog AS $$
   SELECT concat(coalesce(rdma_internal.define('def.t', s, false), 'yes'), ' | ', s) FROM unnest(statements) WITH ORDINALITY u(s, place) ORDER BY place $$;
+\pset format unaligned
+\pset tuples_only on
+\set ECHO all
 SELECT judge('CREATE INDEX i ON def.t (a)', 'CREATE UNIQUE INDEX i ON def.t1 USING btree (lower(b) COLLATE "C" text_pattern_ops DESC, a) INCLUDE (c) WITH (fillfactor = 70) WHERE (a > 0 AND b ~~ ''x%'')',
   'CREATE INDEX i ON def.t USING gin (j jsonb_path_ops, e)', 'CREATE INDEX i ON def.t USING gist (p)', 'CREATE INDEX i ON def.t USING brin (d)', 'CREATE INDEX i ON def.t (((j -> ''a'') ->> ''b''), ((c)::integer), abs(a), (CASE WHEN a > 1 THEN b ELSE ''x'' END), COALESCE(b, ''y''))');
 SELECT judge('ALTER TABLE def.t ADD CONSTRAINT c PRIMARY KEY (a, b) INCLUDE (c)', 'ALTER TABLE def.t ADD CONSTRAINT c UNIQUE (a) DEFERRABLE INITIALLY DEFERRED', 'ALTER TABLE def.t1 ADD CONSTRAINT c EXCLUDE USING gist (p WITH ~=) WHERE (a > 5)',
@@ -289,6 +293,7 @@ SELECT count(*), sum(b) FROM owned;
 SELECT answer FROM rdma.run_on('def1', $$SELECT rdma_internal.run_as_owner('def.owned', 'INSERT INTO def.seen VALUES (current_user)')$$);
 SELECT said($q$SELECT rdma.run_on('def1', $$SET LOCAL ROLE regress_def_guest; SELECT rdma_internal.run_as_owner('pg_catalog.pg_class', 'SELECT 1')$$)$q$);
 
+\set ECHO none
 SET client_min_messages = warning;
 DROP SERVER def1, def2, "def 3", def, wrong CASCADE;
 DROP SCHEMA def, guest, "def ""weird"" s" CASCADE;

@@ -3,6 +3,7 @@
 \set two_nodes :tree '/test/setup/two_nodes.sql'
 \set name ddl
 \i :two_nodes
+\set ECHO none
 RESET client_min_messages;
 \set VERBOSITY terse
 -- what the nodes have, where they agree
@@ -15,6 +16,9 @@ CREATE FUNCTION checks(tab text) RETURNS SETOF text LANGUAGE sql AS $$ SELECT th
 
 CREATE TABLE t (id int NOT NULL, "Odd name" text, n int CHECK (n > 0));
 INSERT INTO t SELECT i, 'v' || i, i FROM generate_series(1, 100) i;
+\pset format unaligned
+\pset tuples_only on
+\set ECHO all
 SELECT rdma.distribute_table('t', 'ddl', 'id');
 SELECT relation, propagate_ddl FROM rdma.tables WHERE server = 'ddl';
 
@@ -248,6 +252,7 @@ DROP ROLE regress_rdma_ddl;
 DROP SERVER ddl CASCADE;
 SELECT rdma.run_on('ddl1', $$SELECT to_regclass('ddl.victim')::text$$);
 
+\set ECHO none
 DROP SERVER ddl1, ddl2 CASCADE;
 DROP SCHEMA ddl CASCADE;
 \c contrib_regression postgres 127.0.0.1 :n1

@@ -7,6 +7,7 @@ CREATE ROLE "regress Und";
 CREATE TYPE mood AS ENUM ('bad', 'good');
 RESET client_min_messages;
 \set VERBOSITY terse
+\pset format unaligned
 SELECT count(*) FROM rdma.run_on('und', 'CREATE SCHEMA und');
 SELECT count(*) FROM rdma.run_on('und', $$CREATE TYPE und.mood AS ENUM ('bad', 'good')$$);
 
@@ -153,6 +154,7 @@ GRANT ALL ON SCHEMA und TO "regress Und";
 ALTER FOREIGN TABLE twice OWNER TO "regress Und";
 SELECT rdma.undistribute_table('twice');
 
+\set ECHO none
 SET client_min_messages = warning;
 DROP SERVER und1, und2, und CASCADE;
 DROP SCHEMA und CASCADE;

@@ -17,6 +17,8 @@ CREATE FUNCTION on_record() RETURNS text LANGUAGE sql AS $$
 \i :said
 \pset format unaligned
 \t on
+\pset format unaligned
+\pset tuples_only on
 
 -- without tables the option may name anything
 SELECT on_record();
@@ -218,6 +220,7 @@ CREATE SERVER plc_many FOREIGN DATA WRAPPER rdma_fdw OPTIONS (nodes '"plc 2", pl
 RESET client_min_messages;
 SELECT on_record();
 
+\set ECHO none
 SET client_min_messages = warning;
 DROP SERVER plc1, "plc 2", plc_many CASCADE;
 DROP SCHEMA plc CASCADE;

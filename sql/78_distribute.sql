@@ -6,6 +6,7 @@
 CREATE SCHEMA dst1;
 RESET client_min_messages;
 \set VERBOSITY terse
+\pset format unaligned
 
 SELECT * FROM rdma.nodes('dst');
 SELECT * FROM rdma.nodes('dst1');
@@ -131,6 +132,7 @@ ALTER USER MAPPING FOR CURRENT_USER SERVER dst2 OPTIONS (SET user 'postgres');
 SELECT answer FROM rdma.run_on('dst2', 'DROP OWNED BY regress_rdma_poor');
 SELECT answer FROM rdma.run_on('dst2', 'DROP ROLE regress_rdma_poor');
 
+\set ECHO none
 SET client_min_messages = warning;
 DROP SERVER dst1, dst2, dst CASCADE;
 DROP SCHEMA dst, dst1 CASCADE;

@@ -23,7 +23,7 @@ sub exchange_setup
 
 	# What hangs fails, and says where.
 	$coord->safe_psql('postgres', q{
-		ALTER DATABASE postgres SET statement_timeout = '180s';
+		ALTER DATABASE postgres SET statement_timeout = '600s';
 		CREATE EXTENSION IF NOT EXISTS rdma_fdw;
 		CREATE EXTENSION dblink;
 		CREATE FUNCTION kinds_make(int, bytea[], bytea[], int, int) RETURNS bytea AS '$libdir/flow_kinds_test' LANGUAGE C;

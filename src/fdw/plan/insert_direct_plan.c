@@ -104,10 +104,10 @@ lie_there(const RfFragment *fragment, List *keys)
 /*
  * The rows where they are to be written: as they are, or moved. NULL: they come here instead. The
  * rows of a SELECT that all nodes have may differ between nodes, by a LIMIT or the order of a
- * window.
+ * window; and each node would keep whichever of two conflicting rows its own scan finds first.
  */
 static RfRelInfo *
-at_target(PlannerInfo *root, RfRelInfo *info, ForeignScan *scan, Oid target)
+at_target(PlannerInfo *root, RfRelInfo *info, ForeignScan *scan, Oid target, bool keeps_first)
 {
 	RfDistribution *distribution;
 	List	   *keys;
@@ -119,7 +119,7 @@ at_target(PlannerInfo *root, RfRelInfo *info, ForeignScan *scan, Oid target)
 		return info;
 	if (distribution->placement == RF_PLACED_EVERYWHERE)
 		return info->fragment->placement == RF_PLACED_EVERYWHERE && !info->fragment->exchanges &&
-			!info->fragment->computed && !rf_reads_select(info) ? info : NULL;
+			!info->fragment->computed && !rf_reads_select(info) && !keeps_first ? info : NULL;
 	if (distribution->placement != RF_PLACED_BY_HASH)
 		return NULL;
 	keys = key_values(info, scan, distribution);
@@ -167,7 +167,7 @@ rf_plan_direct_insert(PlannerInfo *root, ModifyTable *plan, Index target)
 	table_close(rel, NoLock);
 	if (!possible || conflict.params != NIL)
 		return false;
-	info = at_target(root, info, scan, rte->relid);
+	info = at_target(root, info, scan, rte->relid, plan->onConflictAction == ONCONFLICT_NOTHING);
 	if (info == NULL)
 		return false;
 

@@ -101,6 +101,14 @@ SELECT compare('SELECT sum(f) FROM floats') AS alone, compare('SELECT g, sum(f) 
 SET work_mem = '64kB';
 SELECT compare('SELECT k, count(*), sum(n) FROM edge GROUP BY k') AS spilled;
 RESET work_mem;
+-- many groups, in memory and with too little of it; and rows of each of which the planner has expected more
+CREATE TABLE many AS SELECT g AS u, g % 6000 AS k, (g % 1000 / 4.0)::numeric(10,2) AS n, g % 5000 AS m, g / 3.0::float8 AS f FROM generate_series(1, 54000) g;
+SELECT compare('SELECT u, count(*), sum(n), max(n), sum(f) FROM many GROUP BY u') AS hopeless;
+ANALYZE many;
+SELECT compare('SELECT k, count(*), sum(n), avg(n), min(n), sum(m), avg(m), sum(f) FROM many GROUP BY k') AS many;
+SET work_mem = '300kB';
+SELECT compare('SELECT k, count(*), sum(n), avg(n), min(n), sum(m), avg(m), sum(f) FROM many GROUP BY k') AS many, compare('SELECT DISTINCT k FROM many') AS distinct;
+RESET work_mem;
 -- columns that nobody looks at, but whose functions are called
 CREATE SEQUENCE calls;
 SELECT compare('SELECT sum(k) FROM (SELECT k, nextval(''columns.calls'') FROM whole w(k)) q') AS called;

@@ -61,6 +61,10 @@ END $$;
 SELECT plan($$SELECT flag, count(*), sum(price * (1 - discount)) FROM sale WHERE day < '2026-07-01' AND id % 2 = 0 GROUP BY flag$$);
 EXPLAIN (COSTS OFF) SELECT count(*), avg(length(flag)) FROM sale WHERE day < '2026-07-01';
 EXPLAIN (COSTS OFF) SELECT sum(price::numeric) FROM sale;
+-- a group for each nine rows; the first row of each is the executor's
+CREATE TABLE many AS SELECT g % 6000 AS k, (g % 100)::numeric(10,2) AS n FROM generate_series(1, 54000) g;
+VACUUM ANALYZE many;
+SELECT plan($$SELECT k, sum(n) FROM many GROUP BY k$$);
 -- not: small tables, writes, locks, what has no kernel
 EXPLAIN (COSTS OFF) SELECT count(*) FROM whole WHERE n > 0;
 EXPLAIN (COSTS OFF) UPDATE sale SET price = 0 WHERE day < '2026-07-01';

@@ -6,7 +6,8 @@
  * further rows are added here to the group's states, while the node waits for its next row. States
  * that are numbers are changed in place; sums of numerics and of int8 are kept aside and added at
  * the end, by core's combine functions. So the node's own code makes groups, limits their memory,
- * has the errors, and computes results.
+ * has the errors, and computes results. Memory of this file counts as the node's, which begins to
+ * spill at its usual limit; rows of a group for which it has no room are its own.
  *
  * Which group a row belongs to is known by the bytes of its keys: rows with the same bytes are in
  * the same group, whatever the type's equality is. Groups with several spellings are known several
@@ -23,6 +24,7 @@
 #include "common/hashfn.h"
 #include "executor/executor.h"
 #include "executor/nodeAgg.h"
+#include "miscadmin.h"
 #include "nodes/nodeFuncs.h"
 #include "optimizer/optimizer.h"
 #include "rdma_fdw/compat.h"
@@ -35,13 +37,25 @@
 #include "kernels.h"
 
 #define MAX_KEYS		8
-#define MAX_GROUPS		4096
-#define TABLE_SIZE		(4 * MAX_GROUPS)
+
+/* More groups than FEW_GROUPS are worth it if so many rows of each are expected. */
+#define FEW_GROUPS		4096
+#define ENOUGH_ROWS		8
+
+/* Places of the table; at most half of them are taken. */
+#define FIRST_PLACES	256
+#define MAX_PLACES		(1 << 25)
+
+/* Memory of groups comes in pieces of so many bytes, or of one group. */
+#define PIECE_BYTES		8192
 
 /* Bytes of text in a key: with the length they are two words. */
 #define TEXT_BYTES		15
 
-/* If the Agg node got more than half of the first LOOK_ROWS rows, it gets all further rows. */
+/*
+ * If the Agg node got more than half of the first LOOK_ROWS rows, or of twice as many rows as there
+ * are groups, it gets all further rows.
+ */
 #define LOOK_ROWS		10000
 
 /* Sums and numbers up to these do not leave the range of a float within a batch. */
@@ -115,9 +129,14 @@ typedef struct Aside
 typedef struct Member
 {
 	AggStatePerGroup states;	/* of core's node */
-	uint64	   *words;
-	Aside		asides[FLEXIBLE_ARRAY_MEMBER];
+	uint64		words[FLEXIBLE_ARRAY_MEMBER];	/* of the keys; behind them the Asides */
 } Member;
+
+typedef struct Place
+{
+	uint64		hash;
+	Member	   *member;			/* NULL: free */
+} Place;
 
 struct RfGroups
 {
@@ -133,12 +152,18 @@ struct RfGroups
 	RfVector   *keys[MAX_KEYS];
 	int			words;			/* of a row's keys */
 	uint64	   *row_words;
+	uint64		row_hash[RF_BATCH_ROWS];
 	bool		is_known[RF_BATCH_ROWS];	/* whether the words say its keys */
 	Member	   *of_row[RF_BATCH_ROWS];	/* NULL: not yet known */
 	int			pending_count;
 	uint16		pending[RF_BATCH_ROWS]; /* rows that were taken */
 	int			group_count;
-	Member	  **table;
+	Size		member_bytes;
+	char	   *piece;			/* its unused rest */
+	Size		piece_left;
+	uint32		places;			/* a power of 2; 0: there is no table yet */
+	Place	   *table;
+	double		look_rows;
 	uint64		rows;			/* that passed, */
 	uint64		by_node;		/* and of these, that the node got */
 	bool		hopeless;
@@ -241,8 +266,9 @@ rf_groups_create(AggState * agg, RfRowFilter *filter, Aggref **without)
 	context.outer = filter->node->ss.ps.plan->targetlist;
 	if ((plan->aggstrategy != AGG_PLAIN && plan->aggstrategy != AGG_HASHED) ||
 		plan->groupingSets != NIL || plan->chain != NIL || DO_AGGSPLIT_COMBINE(plan->aggsplit) ||
-		plan->numCols > MAX_KEYS || (plan->numCols > 0 && plan->numGroups > MAX_GROUPS) ||
-		context.deform == NULL)
+		plan->numCols > MAX_KEYS || context.deform == NULL ||
+		(plan->numCols > 0 && plan->numGroups > FEW_GROUPS &&
+		 (double) plan->numGroups * ENOUGH_ROWS > filter->node->ss.ps.plan->plan_rows))
 		return NULL;
 	groups->agg = agg;
 	groups->filter = filter;
@@ -271,9 +297,13 @@ rf_groups_create(AggState * agg, RfRowFilter *filter, Aggref **without)
 		groups->words += groups->keys[i]->kind == RF_VECTOR_REF ? 2 : 1;
 	}
 	groups->row_words = palloc(RF_BATCH_ROWS * groups->words * sizeof(uint64));
-	groups->table = palloc0(TABLE_SIZE * sizeof(Member *));
-	groups->context = AllocSetContextCreate(CurrentMemoryContext, "rdma_fdw groups",
-											ALLOCSET_DEFAULT_SIZES);
+	groups->member_bytes = offsetof(Member, words) + groups->words * sizeof(uint64) +
+		groups->asides * sizeof(Aside);
+	groups->look_rows = Max(LOOK_ROWS, 2.0 * plan->numGroups);
+	/* below memory that the node counts */
+	groups->context = AllocSetContextCreate(plan->aggstrategy == AGG_HASHED ? agg->hash_metacxt :
+											CurrentMemoryContext, "rdma_fdw groups",
+											ALLOCSET_SMALL_SIZES);
 	groups->scratch = AllocSetContextCreate(CurrentMemoryContext, "rdma_fdw states",
 											ALLOCSET_SMALL_SIZES);
 	return groups;
@@ -283,7 +313,9 @@ void
 rf_groups_reset(RfGroups *groups)
 {
 	MemoryContextReset(groups->context);
-	memset(groups->table, 0, TABLE_SIZE * sizeof(Member *));
+	groups->table = NULL;
+	groups->places = 0;
+	groups->piece_left = 0;
 	groups->group_count = 0;
 	groups->pending_count = 0;
 }
@@ -350,7 +382,7 @@ read_keys(RfGroups *groups)
 	}
 }
 
-static inline uint32
+static inline uint64
 hash_words(const RfGroups *groups, const uint64 *words)
 {
 	uint64		hash = words[0];
@@ -360,34 +392,105 @@ hash_words(const RfGroups *groups, const uint64 *words)
 		hash = (hash ^ words[i]) * UINT64CONST(0x9E3779B97F4A7C15);
 		hash ^= hash >> 32;
 	}
-	return hash & (TABLE_SIZE - 1);
+	return hash;
+}
+
+static inline Place *
+first_place(const RfGroups *groups, uint64 hash)
+{
+	return &groups->table[hash & (groups->places - 1)];
 }
 
 /* The place of the group with these words in the table, or where it would be. */
-static inline Member **
-find_place(const RfGroups *groups, const uint64 *words)
+static inline Place *
+find_place(const RfGroups *groups, uint64 hash, const uint64 *words)
 {
-	uint32		at = hash_words(groups, words);
+	Place	   *place = first_place(groups, hash);
 
-	while (groups->table[at] != NULL)
+	while (place->member != NULL)
 	{
-		const uint64 *other = groups->table[at]->words;
-		uint64		differ = 0;
+		uint64		differ = place->hash ^ hash;
 
-		for (int i = 0; i < groups->words; i++)
-			differ |= words[i] ^ other[i];
+		for (int i = 0; differ == 0 && i < groups->words; i++)
+			differ = words[i] ^ place->member->words[i];
 		if (differ == 0)
 			break;
-		at = (at + 1) & (TABLE_SIZE - 1);
+		if (++place == groups->table + groups->places)
+			place = groups->table;
 	}
-	return &groups->table[at];
+	return place;
 }
 
 static inline Member *
 find_group(const RfGroups *groups, int row)
 {
-	return groups->is_known[row] ? *find_place(groups, groups->row_words + row * groups->words) :
-		NULL;
+	return groups->is_known[row] && groups->places > 0 ?
+		find_place(groups, groups->row_hash[row],
+				   groups->row_words + row * groups->words)->member : NULL;
+}
+
+/* Twice as many places, or the first ones. */
+static void
+grow_table(RfGroups *groups)
+{
+	Place	   *old = groups->table;
+	uint32		count = groups->places;
+
+	groups->places = count == 0 ? FIRST_PLACES : 2 * count;
+	groups->table = MemoryContextAllocZero(groups->context, groups->places * sizeof(Place));
+	for (uint32 i = 0; i < count; i++)
+		if (old[i].member != NULL)
+			*find_place(groups, old[i].hash, old[i].member->words) = old[i];
+	if (old != NULL)
+		pfree(old);
+}
+
+static Member *
+make_member(RfGroups *groups)
+{
+	Member	   *member;
+
+	if (groups->piece_left < groups->member_bytes)
+	{
+		groups->piece_left = Max(PIECE_BYTES, groups->member_bytes);
+		groups->piece = MemoryContextAllocZero(groups->context, groups->piece_left);
+	}
+	member = (Member *) groups->piece;
+	groups->piece += groups->member_bytes;
+	groups->piece_left -= groups->member_bytes;
+	return member;
+}
+
+static inline Aside *
+asides_of(const RfGroups *groups, Member *member)
+{
+	return (Aside *) (member->words + groups->words);
+}
+
+/* Finds the groups of all selected rows; what this reads comes from memory for all at a time. */
+static void
+find_groups(RfGroups *groups)
+{
+	const RfBatch *batch = &groups->filter->batch;
+
+	for (int i = 0; i < batch->selected; i++)
+	{
+		int			row = batch->selection[i];
+
+		groups->row_hash[row] = hash_words(groups, groups->row_words + row * groups->words);
+		if (groups->places > 0)
+			__builtin_prefetch(first_place(groups, groups->row_hash[row]));
+	}
+	for (int i = 0; groups->places > 0 && i < batch->selected; i++)
+		__builtin_prefetch(first_place(groups, groups->row_hash[batch->selection[i]])->member);
+	for (int i = 0; i < batch->selected; i++)
+	{
+		Member	   *member = find_group(groups, batch->selection[i]);
+
+		groups->of_row[batch->selection[i]] = member;
+		if (member != NULL)
+			__builtin_prefetch(member->states);
+	}
 }
 
 void
@@ -397,38 +500,44 @@ rf_groups_begin_batch(RfGroups *groups)
 	ListCell   *lc;
 
 	if (groups->hopeless)
+	{
+		if (groups->group_count > 0)
+			rf_groups_finish(groups);
 		return;
+	}
 	foreach(lc, groups->computed)
 		rf_expr_eval(lfirst(lc), batch);
 	for (int i = 0; i < groups->trans_count; i++)
 		if (groups->trans[i].arg != NULL)
 			rf_expr_eval(groups->trans[i].arg, batch);
 	read_keys(groups);
-	for (int i = 0; i < batch->selected; i++)
-		groups->of_row[batch->selection[i]] = find_group(groups, batch->selection[i]);
+	find_groups(groups);
 }
 
 void
 rf_groups_returned(RfGroups *groups, int row)
 {
 	AggState   *agg = groups->agg;
-	AggStatePerGroup states = groups->key_count == 0 && agg->aggstrategy == AGG_PLAIN ?
-		agg->pergroups[0] : agg->hash_pergroup[0];
-	uint64	   *words = groups->row_words + row * groups->words;
-	Member	  **place;
+	AggStatePerGroup states = agg->aggstrategy == AGG_PLAIN ? agg->pergroups[0] :
+		agg->hash_pergroup[0];
+	const uint64 *words = groups->row_words + row * groups->words;
+	Place	   *place;
 
 	/* the node has spilled the row: it has no room for this group */
 	if (states == NULL || groups->hopeless || !groups->is_known[row] ||
-		groups->group_count == MAX_GROUPS)
+		find_group(groups, row) != NULL)
 		return;
-	place = find_place(groups, words);
-	if (*place != NULL)
-		return;
-	*place = MemoryContextAllocZero(groups->context,
-									offsetof(Member, asides) + groups->asides * sizeof(Aside));
-	(*place)->states = states;
-	(*place)->words = MemoryContextAlloc(groups->context, groups->words * sizeof(uint64));
-	memcpy((*place)->words, words, groups->words * sizeof(uint64));
+	if (2 * groups->group_count >= groups->places)
+	{
+		if (groups->places == MAX_PLACES)
+			return;
+		grow_table(groups);
+	}
+	place = find_place(groups, groups->row_hash[row], words);
+	place->hash = groups->row_hash[row];
+	place->member = make_member(groups);
+	place->member->states = states;
+	memcpy(place->member->words, words, groups->words * sizeof(uint64));
 	groups->group_count++;
 }
 
@@ -447,7 +556,7 @@ rf_groups_take(RfGroups *groups, int row)
 		}
 	}
 	groups->by_node++;
-	if (groups->rows > LOOK_ROWS && groups->by_node > groups->rows / 2)
+	if (groups->rows > groups->look_rows && groups->by_node > groups->rows / 2)
 		groups->hopeless = true;
 	return false;
 }
@@ -578,7 +687,7 @@ advance_averages(RfGroups *groups, int number)
 #define EACH_ASIDE(change) \
 	EACH_ROW(group, row) \
 	{ \
-		Aside	   *aside = &group->asides[groups->trans[number].aside]; \
+		Aside	   *aside = asides_of(groups, group) + groups->trans[number].aside; \
 		int64		value = arg->values[row]; \
 		if (arg->has_nulls && arg->nulls[row]) \
 			continue; \
@@ -720,13 +829,16 @@ rf_groups_finish(RfGroups *groups)
 	MemoryContext caller = MemoryContextSwitchTo(groups->scratch);
 
 	agg->curaggcontext = agg->aggstrategy == AGG_HASHED ? agg->hashcontext : agg->aggcontexts[0];
-	for (int at = 0; at < TABLE_SIZE && groups->asides > 0; at++)
+	for (uint32 at = 0; at < groups->places && groups->asides > 0; at++)
 	{
-		Member	   *group = groups->table[at];
+		Member	   *group = groups->table[at].member;
 
-		for (int i = 0; group != NULL && i < groups->trans_count; i++)
+		if (group == NULL)
+			continue;
+		CHECK_FOR_INTERRUPTS();
+		for (int i = 0; i < groups->trans_count; i++)
 		{
-			Aside	   *aside = &group->asides[groups->trans[i].aside];
+			Aside	   *aside = asides_of(groups, group) + groups->trans[i].aside;
 			TransKind	kind = groups->trans[i].kind;
 
 			if ((kind != TRANS_WIDE_SUM && kind < TRANS_WIDE_LEAST) || aside->count == 0)
@@ -736,9 +848,9 @@ rf_groups_finish(RfGroups *groups)
 			else
 				advance_value(groups, i, &group->states[i], aside);
 		}
+		MemoryContextReset(groups->scratch);
 	}
 	MemoryContextSwitchTo(caller);
-	MemoryContextReset(groups->scratch);
 	agg->curaggcontext = around;
 	rf_groups_reset(groups);
 }

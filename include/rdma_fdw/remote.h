@@ -17,6 +17,7 @@
 #include "catalog/objectaccess.h"
 #include "executor/tuptable.h"
 #include "foreign/foreign.h"
+#include "lib/stringinfo.h"
 #include "libpq-fe.h"
 #include "nodes/nodes.h"
 #include "port/atomics.h"
@@ -300,6 +301,9 @@ typedef struct RfStreamSpec
 	bool		shared;
 
 	bool		timed;			/* EXPLAIN ANALYZE asks for first_batch_us to exchange_wait_us */
+	uint32		explain;		/* RF_STREAM_EXPLAIN and what it has; 0: no */
+	StringInfo	plan;			/* with it: gets the node's plan of the last execution that ended;
+								 * lives as long as the owner */
 } RfStreamSpec;
 
 #define RF_STREAM_SHARERS	32	/* processes that may read one: RF_SHARE_MEMBERS */
@@ -430,6 +434,12 @@ extern bool rf_stream_rewind(RfStream *stream);
 
 /* Close the stream, at any time: tells the sender to stop if it has not ended. */
 extern void rf_stream_close(RfStream *stream, RfStreamStats *stats);
+
+/*
+ * Ends streams of one statement that nobody reads further, so that their plans are here; they stay
+ * open for rf_stream_close. NULL entries are skipped.
+ */
+extern void rf_streams_finish(RfStream *const *streams, int count);
 
 /* Called before the owner's memory is freed. Raises no error. */
 extern void rf_stream_orphan(RfStream *stream);

@@ -209,9 +209,9 @@ extern void rf_start_flush_timer(void);
 
 /*
  * The query has no more rows: end the stream, wait for the reader's acknowledgement, and return the
- * answer, a bytea.
+ * answer, a bytea. plan: the text of EXPLAIN behind it, or "".
  */
-extern bytea * rf_stream_dest_reply(RfStreamDest *dest);
+extern bytea * rf_stream_dest_reply(RfStreamDest *dest, const char *plan);
 
 /* ---------- permit.c: which tables' pages may be sent ---------- */
 

@@ -336,6 +336,12 @@ typedef struct RfStreamRequest
 #define RF_STREAM_KEPT		0x20	/* the query runs under that snapshot */
 #define RF_STREAM_NO_QUERY	0x40	/* there is no query: keep the snapshot, or (KEPT) run the
 									 * session's next statement under it */
+#define RF_STREAM_EXPLAIN	0x80	/* counts the rows of the query's plan; the answer has its
+									 * EXPLAIN (ANALYZE), and with these: */
+#define RF_STREAM_EXPLAIN_TIMING	0x100	/* its times, */
+#define RF_STREAM_EXPLAIN_BUFFERS	0x200	/* its buffers, */
+#define RF_STREAM_EXPLAIN_COSTS		0x400	/* the planner's estimates, */
+#define RF_STREAM_EXPLAIN_VERBOSE	0x800	/* and what VERBOSE adds */
 /*
  * The highest bits: how many nodes run the reader's statement on one machine with this one; 0: not
  * known.
@@ -387,7 +393,10 @@ typedef struct RfStreamColumn
 								 * names never match */
 } RfStreamColumn;
 
-/* Followed by `inline_length` bytes: one column batch. */
+/*
+ * Followed by `inline_length` bytes: one column batch. What is left, with RF_STREAM_EXPLAIN, is the
+ * plan's text, in the reader's encoding.
+ */
 typedef struct RfStreamReply
 {
 	uint32_t	wire_version;

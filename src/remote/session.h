@@ -320,6 +320,7 @@ struct RfStream
 	RfBuffer	buffer;
 
 	int64		started;		/* rf_now_us(), of a timed stream; else 0 */
+	StringInfo	plan;			/* the owner's, for the node's plan; NULL: not asked for */
 	instr_time	first_time;		/* of the first buffer: see link.c */
 	uint64		first_wait_us;	/* waited until then */
 	RfFlowReader *reader;		/* the flow is shared with workers, and this is our part in it */

@@ -62,6 +62,7 @@ rf_stream_start(RfSession *session, const RfStreamSpec *spec, RfStream **owner_r
 	rf_reassembly_init(&stream->copy, context, stream->source, spec->receive_buffer_size);
 	stream->stats.streams = 1;
 	stream->started = spec->timed ? rf_now_us() : 0;
+	stream->plan = spec->explain != 0 ? spec->plan : NULL;
 
 	stream->inline_only = peer == RF_NO_PEER;
 	if (!stream->inline_only)
@@ -104,6 +105,7 @@ send_request(RfStream *stream, const RfStreamSpec *spec, int peer)
 #endif
 	if (spec->shared)
 		request.flags |= RF_STREAM_FLOW;
+	request.flags |= spec->explain;
 	request.flags |= (uint32) Min(spec->nodes_there, RF_STREAM_NODES_MAX) << RF_STREAM_NODES_SHIFT;
 	request.node = node;
 	if (stream->inline_only)

@@ -7,6 +7,8 @@
 
 #include "utils/timestamp.h"
 
+#include "rdma_fdw/sql_text.h"
+
 #include "session.h"
 
 /* How long a stream that lost its connection waits for another node's reason. */
@@ -159,12 +161,71 @@ raise_no_engine(RfStream *stream)
 			 error->hint[0] ? errhint("%s", error->hint) : 0));
 }
 
+/*
+ * Takes the numbers of the answer, and the text of the node's plan behind them and the rows. The
+ * answer has such a text only if it was asked for.
+ */
+static void
+read_reply(RfStream *stream)
+{
+	PGresult   *result = stream->answer.result;
+	RfStreamReply *reply = &stream->reply;
+	uint32		length = 0;
+
+	if (PQntuples(result) == 1 && PQnfields(result) == 1)
+		length = PQgetlength(result, 0, 0);
+	if (length >= sizeof(RfStreamReply))
+		memcpy(reply, PQgetvalue(result, 0, 0), sizeof(RfStreamReply));
+	if (length < sizeof(RfStreamReply) || reply->wire_version != RF_WIRE_VERSION ||
+		reply->inline_length > length - sizeof(RfStreamReply) ||
+		(stream->plan == NULL && reply->inline_length != length - sizeof(RfStreamReply)) ||
+		(reply->used_flow && reply->inline_length > 0))
+		ereport(ERROR,
+				(errcode(ERRCODE_PROTOCOL_VIOLATION),
+				 errmsg("server \"%s\" answered a stream request with something else",
+						stream->session->server_name)));
+	if (stream->plan == NULL)
+		return;
+	resetStringInfo(stream->plan);
+	appendStringInfoString(stream->plan,
+						   rf_message_text(PQgetvalue(result, 0, 0) + sizeof(RfStreamReply) +
+										   reply->inline_length));
+}
+
+void
+rf_streams_finish(RfStream *const *streams, int count)
+{
+	/* a node may wait for the reader of another one */
+	for (int i = 0; i < count; i++)
+	{
+		if (streams[i] != NULL && streams[i]->state == RF_STREAM_RUNNING)
+			rf_stream_close_flow(streams[i]);
+	}
+	for (int i = 0; i < count; i++)
+	{
+		RfStream   *stream = streams[i];
+		PGresult   *result;
+
+		if (stream == NULL || stream->state != RF_STREAM_RUNNING)
+			continue;
+		while (!rf_stream_collect(stream))
+			rf_session_await_input(stream->session);
+		result = stream->answer.result;
+		if (PQresultStatus(result) == PGRES_TUPLES_OK)
+		{
+			read_reply(stream);
+			continue;
+		}
+		stream->answer.result = NULL;
+		rf_session_raise(stream->session, result, stream->sql);
+	}
+}
+
 void
 rf_stream_answered(RfStream *stream)
 {
 	PGresult   *result = stream->answer.result;
 	RfStreamReply *reply = &stream->reply;
-	int			length;
 
 	if (PQresultStatus(result) != PGRES_TUPLES_OK)
 	{
@@ -176,17 +237,7 @@ rf_stream_answered(RfStream *stream)
 		rf_session_raise(stream->session, result, stream->sql);
 	}
 
-	length = PQntuples(result) == 1 && PQnfields(result) == 1 ? PQgetlength(result, 0, 0) : 0;
-	if (length >= (int) sizeof(RfStreamReply))
-		memcpy(reply, PQgetvalue(result, 0, 0), sizeof(RfStreamReply));
-	if (length < (int) sizeof(RfStreamReply) || reply->wire_version != RF_WIRE_VERSION ||
-		reply->inline_length != length - sizeof(RfStreamReply) ||
-		(reply->used_flow && reply->inline_length > 0))
-		ereport(ERROR,
-				(errcode(ERRCODE_PROTOCOL_VIOLATION),
-				 errmsg("server \"%s\" answered a stream request with something else",
-						stream->session->server_name)));
-
+	read_reply(stream);
 	if (reply->used_flow)
 	{
 		uint64		rows;

@@ -827,10 +827,11 @@ rf_stream_dest_receiver(RfStreamDest *dest)
 }
 
 bytea *
-rf_stream_dest_reply(RfStreamDest *dest)
+rf_stream_dest_reply(RfStreamDest *dest, const char *plan)
 {
 	RfStreamReply reply = {0};
 	const RfFlowStats *stats;
+	Size		length;
 	bytea	   *answer;
 
 	if (flush_timer != MAX_TIMEOUTS)
@@ -870,11 +871,13 @@ rf_stream_dest_reply(RfStreamDest *dest)
 	reply.run_us = rf_now_us() - dest->since;
 	reply.exchange_wait_us = rf_exchange_slept_us - dest->exchange_wait_us;
 
-	answer = palloc(VARHDRSZ + sizeof(reply) + reply.inline_length);
-	SET_VARSIZE(answer, VARHDRSZ + sizeof(reply) + reply.inline_length);
+	length = sizeof(reply) + reply.inline_length + strlen(plan);
+	answer = palloc(VARHDRSZ + length);
+	SET_VARSIZE(answer, VARHDRSZ + length);
 	memcpy(VARDATA(answer), &reply, sizeof(reply));
 	if (reply.inline_length > 0)
 		memcpy(VARDATA(answer) + sizeof(reply), dest->private_batch, reply.inline_length);
+	memcpy(VARDATA(answer) + sizeof(reply) + reply.inline_length, plan, strlen(plan));
 	if (dest->encoder != NULL)
 		rf_encoder_destroy(dest->encoder);
 	return answer;

@@ -2,11 +2,12 @@
  * stream_rows.c - rdma_internal.stream(): run a query for a reader and send its rows.
  *
  * Does: check the request, run the statement with the caller's rights and transaction, and its
- * active snapshot or a kept snapshot (kept_snapshot.c), answer with the totals. Does not: decide
- * how rows travel (dest.c) or keep plans (plan.c).
+ * active snapshot or a kept snapshot (kept_snapshot.c), answer with the totals, and for EXPLAIN
+ * with the plan as it ran. Does not: decide how rows travel (dest.c) or keep plans (plan.c).
  */
 #include "postgres.h"
 
+#include "commands/explain.h"
 #include "executor/executor.h"
 #include "fmgr.h"
 #include "mb/pg_wchar.h"
@@ -33,9 +34,12 @@ static const RfRequestKind stream_request = {
 };
 
 #define SNAPSHOT_FLAGS	(RF_STREAM_KEEP | RF_STREAM_KEPT)
+#define EXPLAIN_FLAGS \
+	(RF_STREAM_EXPLAIN | RF_STREAM_EXPLAIN_TIMING | RF_STREAM_EXPLAIN_BUFFERS | \
+	 RF_STREAM_EXPLAIN_COSTS | RF_STREAM_EXPLAIN_VERBOSE)
 #define KNOWN_FLAGS \
 	(RF_STREAM_PORTABLE | RF_STREAM_FLOW | RF_STREAM_PAGES | RF_STREAM_INLINE | SNAPSHOT_FLAGS | \
-	 RF_STREAM_NO_QUERY | (uint32) RF_STREAM_NODES_MAX << RF_STREAM_NODES_SHIFT)
+	 RF_STREAM_NO_QUERY | EXPLAIN_FLAGS | (uint32) RF_STREAM_NODES_MAX << RF_STREAM_NODES_SHIFT)
 
 static RfStreamRequest *
 read_request(bytea * bytes, RfStreamColumn **columns, RfStreamSnapshot *snapshot)
@@ -60,21 +64,55 @@ read_request(bytea * bytes, RfStreamColumn **columns, RfStreamSnapshot *snapshot
 	return request;
 }
 
-static void
-run(PlannedStmt *stmt, const char *sql, ParamListInfo params, bool kept, RfStreamDest *dest)
+/* The InstrumentOption bits of a request. */
+static int
+instruments(uint32 flags)
+{
+	if ((flags & RF_STREAM_EXPLAIN) == 0)
+		return 0;
+	return ((flags & RF_STREAM_EXPLAIN_TIMING) != 0 ? INSTRUMENT_TIMER : INSTRUMENT_ROWS) |
+		((flags & RF_STREAM_EXPLAIN_BUFFERS) != 0 ? INSTRUMENT_BUFFERS : 0);
+}
+
+/* The EXPLAIN (ANALYZE) of a query that has run, as the reader wants it and in its encoding. */
+static const char *
+explain(QueryDesc *query, const RfStreamRequest *request)
+{
+	ExplainState *es = NewExplainState();
+
+	es->analyze = true;
+	es->timing = (request->flags & RF_STREAM_EXPLAIN_TIMING) != 0;
+	es->buffers = (request->flags & RF_STREAM_EXPLAIN_BUFFERS) != 0;
+	es->costs = (request->flags & RF_STREAM_EXPLAIN_COSTS) != 0;
+	es->verbose = (request->flags & RF_STREAM_EXPLAIN_VERBOSE) != 0;
+	ExplainBeginOutput(es);
+	ExplainPrintPlan(es, query);
+	ExplainEndOutput(es);
+	return pg_server_to_any(es->str->data, es->str->len, request->encoding);
+}
+
+/* Runs the statement. Returns its plan with what happened, if that was asked for, else "". */
+static const char *
+run(PlannedStmt *stmt, const char *sql, ParamListInfo params, const RfStreamRequest *request,
+	RfStreamDest *dest)
 {
 	QueryDesc  *query = CreateQueryDesc(stmt, sql, GetActiveSnapshot(), InvalidSnapshot,
-										rf_stream_dest_receiver(dest), params, NULL, 0);
+										rf_stream_dest_receiver(dest), params, NULL,
+										instruments(request->flags));
+	const char *plan = "";
 
 	pgstat_report_query_id(stmt->queryId, true);
 	ExecutorStart(query, 0);
-	if (kept)
+	if (request->flags & RF_STREAM_KEPT)
 		rf_kept_snapshot_writes(query);
 	if (!rf_run_bare_scan(query, dest))
 		rf_executor_run(query, ForwardScanDirection, 0);
 	ExecutorFinish(query);
+	if (request->flags & RF_STREAM_EXPLAIN)
+		plan = explain(query, request);
 	ExecutorEnd(query);
 	FreeQueryDesc(query);
+	return plan;
 }
 
 static bytea *
@@ -103,6 +141,7 @@ rdma_stream(PG_FUNCTION_ARGS)
 	RfStreamDest *dest;
 	ParamListInfo params;
 	CachedPlan *plan;
+	const char *explained;
 	char	   *sql;
 	RfRole		before;
 	bool		as_owner;
@@ -138,12 +177,11 @@ rdma_stream(PG_FUNCTION_ARGS)
 	 * stays.
 	 */
 	dest = rf_stream_dest_create(request, columns, since);
-	run(linitial_node(PlannedStmt, plan->stmt_list), sql, params,
-		(request->flags & RF_STREAM_KEPT) != 0, dest);
+	explained = run(linitial_node(PlannedStmt, plan->stmt_list), sql, params, request, dest);
 	ReleaseCachedPlan(plan, CurrentResourceOwner);
 	if (as_owner)
 		rf_role_end(&before);
 	if (request->flags & RF_STREAM_KEPT)
 		PopActiveSnapshot();
-	PG_RETURN_BYTEA_P(rf_stream_dest_reply(dest));
+	PG_RETURN_BYTEA_P(rf_stream_dest_reply(dest, explained));
 }

@@ -44,6 +44,9 @@ typedef struct RfSingleNode RfSingleNode;
 extern RfSingleNode *rf_single_node_create(List *values, List *keys, Oid serverid);
 extern int	rf_single_node(RfSingleNode *single, ExprContext *econtext, int node_count);
 
+/* The innermost utility command that runs, for the options of EXPLAIN; or NULL. */
+extern const Node *rf_explain_command;
+
 /*
  * The input lines of the rows of a load, allocated in the current memory context. rf_copy_line: its
  * next row, numbered from 1, comes from COPY's current line. rf_copy_failed (RfLoadSpec.failed):

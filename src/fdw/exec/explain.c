@@ -121,6 +121,8 @@ rdmaExplainForeignScan(ForeignScanState *node, ExplainState *es)
 		ExplainPropertyText("Rows Returned Are Locked", plan->late_lock, es);
 	if (es->verbose && !rf_explain_nodes_sql(node, es))
 		ExplainPropertyText("Remote SQL", plan->sql, es);
+	if (es->analyze && state != NULL)
+		rf_explain_finish(state);
 	if (es->analyze && state != NULL && plan->nodes != NULL)
 		rf_explain_nodes_counters(state, es);
 	if (es->verbose && es->analyze && state != NULL)

@@ -33,6 +33,63 @@ node_name(ForeignScan *plan, int part)
 	return place_name(plan, list_nth_int(rf_scan_plan(plan)->nodes->places, part));
 }
 
+/* A part's statistics so far, of its closed streams and the open one */
+static RfStreamStats
+part_stats(RfScanPart *part)
+{
+	RfStreamStats stats = part->stats;
+
+	if (part->stream)
+		rf_stream_stats(part->stream, &stats);
+	return stats;
+}
+
+void
+rf_explain_finish(RfScanState *state)
+{
+	RfStream  **streams = palloc(sizeof(RfStream *) * state->part_count);
+
+	for (int i = 0; i < state->part_count; i++)
+		streams[i] = state->parts[i].plan != NULL ? state->parts[i].stream : NULL;
+	rf_streams_finish(streams, state->part_count);
+	pfree(streams);
+}
+
+static void
+print_plan(const char *server, const char *which, List *lines, ExplainState *es)
+{
+	ListCell   *lc;
+
+	if (es->format != EXPLAIN_FORMAT_TEXT)
+	{
+		ExplainPropertyList("Plan", lines, es);
+		return;
+	}
+	appendStringInfoSpaces(es->str, es->indent * 2);
+	appendStringInfo(es->str, "Plan on %s%s:\n", server, which);
+	foreach(lc, lines)
+	{
+		appendStringInfoSpaces(es->str, es->indent * 2 + 2);
+		appendStringInfo(es->str, "%s\n", (char *) lfirst(lc));
+	}
+}
+
+/* The plan that the node has sent, of its last execution; it may have run several times. */
+static void
+explain_executed(RfScanPart *part, ExplainState *es)
+{
+	RfStreamStats stats = part_stats(part);
+	char	   *text = pstrdup(part->plan->data);
+	List	   *lines = NIL;
+
+	for (char *line = strtok(text, "\n"); line != NULL; line = strtok(NULL, "\n"))
+		lines = lappend(lines, line);
+	print_plan(part_name(part),
+			   stats.streams > 1 ? psprintf(", last of " UINT64_FORMAT " executions",
+											stats.streams) : "",
+			   lines, es);
+}
+
 /*
  * The node's current plan for the statement. It is a generic plan, so parameters need no values.
  */
@@ -85,18 +142,7 @@ explain_on_node(ForeignScanState *node, int part, ExplainState *es)
 	appendStringInfo(&sql, "DEALLOCATE %s", name);
 	PQclear(rf_session_query(session, sql.data));
 
-	if (es->format != EXPLAIN_FORMAT_TEXT)
-	{
-		ExplainPropertyList("Plan", lines, es);
-		return;
-	}
-	appendStringInfoSpaces(es->str, es->indent * 2);
-	appendStringInfo(es->str, "Plan on %s:\n", GetForeignServer(user->serverid)->servername);
-	foreach(lc, lines)
-	{
-		appendStringInfoSpaces(es->str, es->indent * 2 + 2);
-		appendStringInfo(es->str, "%s\n", (char *) lfirst(lc));
-	}
+	print_plan(GetForeignServer(user->serverid)->servername, "", lines, es);
 }
 
 /*
@@ -270,17 +316,6 @@ explain_exchange(RfScanState *state, int number, ExplainState *es)
 							es);
 }
 
-/* A part's statistics so far, of its closed streams and the open one */
-static RfStreamStats
-part_stats(RfScanPart *part)
-{
-	RfStreamStats stats = part->stats;
-
-	if (part->stream)
-		rf_stream_stats(part->stream, &stats);
-	return stats;
-}
-
 static double
 computed_ms(const RfStreamStats *stats)
 {
@@ -418,12 +453,17 @@ rf_explain_nodes_counters(RfScanState *state, ExplainState *es)
 		ExplainCloseGroup("Exchange Counters", "Exchange Counters", false, es);
 }
 
-/* With rdma_fdw.explain_nodes, adds each node's own plan of the statement. */
+/*
+ * With rdma_fdw.explain_nodes, adds each node's own plan of the statement: with ANALYZE, of nodes
+ * that have run it, as they did.
+ */
 void
 rf_explain_nodes_plans(ForeignScanState *node, ExplainState *es)
 {
 	ForeignScan *plan = (ForeignScan *) node->ss.ps.plan;
-	int			count = list_length(rf_scan_plan(plan)->nodes->places);
+	RfScanState *state = es->analyze ? node->fdw_state : NULL;
+	int			count = state != NULL ? state->part_count :
+		list_length(rf_scan_plan(plan)->nodes->places);
 
 	if (!rf_explain_nodes)
 		return;
@@ -431,12 +471,19 @@ rf_explain_nodes_plans(ForeignScanState *node, ExplainState *es)
 		ExplainOpenGroup("Node Plans", "Node Plans", false, es);
 	for (int i = 0; i < count; i++)
 	{
+		if (state != NULL && (state->parts[i].plan == NULL || state->parts[i].plan->len == 0))
+			continue;
 		if (es->format != EXPLAIN_FORMAT_TEXT)
 		{
 			ExplainOpenGroup("Node Plan", NULL, true, es);
-			ExplainPropertyText("Node", node_name(plan, i), es);
+			ExplainPropertyText("Node",
+								state != NULL ? part_name(&state->parts[i]) : node_name(plan, i),
+								es);
 		}
-		explain_on_node(node, i, es);
+		if (state != NULL)
+			explain_executed(&state->parts[i], es);
+		else
+			explain_on_node(node, i, es);
 		if (es->format != EXPLAIN_FORMAT_TEXT)
 			ExplainCloseGroup("Node Plan", NULL, true, es);
 	}

@@ -8,6 +8,7 @@
  */
 #include "postgres.h"
 
+#include "commands/defrem.h"
 #include "executor/executor.h"
 #include "foreign/foreign.h"
 #include "nodes/plannodes.h"
@@ -242,6 +243,43 @@ flow_sql(RfScanPart *part)
 	return strVal(list_nth(plan->flow->node_sql, place));
 }
 
+const Node *rf_explain_command = NULL;
+
+/* The value of an option of the EXPLAIN that runs; unless it is there, `otherwise`. */
+static bool
+command_has(const char *option, bool otherwise)
+{
+	ListCell   *lc;
+
+	if (rf_explain_command == NULL || !IsA(rf_explain_command, ExplainStmt))
+		return otherwise;
+	foreach(lc, ((const ExplainStmt *) rf_explain_command)->options)
+	{
+		DefElem    *element = lfirst_node(DefElem, lc);
+
+		if (strcmp(element->defname, option) == 0)
+			otherwise = defGetBoolean(element);
+	}
+	return otherwise;
+}
+
+/*
+ * RF_STREAM_EXPLAIN and what the EXPLAIN that runs wants of the nodes' plans; 0: nothing.
+ */
+static uint32
+explain_flags(RfScanState *state)
+{
+	int			measured = state->estate->es_instrument;
+
+	if (!rf_explain_nodes || state->scan->ss.ps.instrument == NULL)
+		return 0;
+	return RF_STREAM_EXPLAIN |
+		((measured & INSTRUMENT_TIMER) != 0 ? RF_STREAM_EXPLAIN_TIMING : 0) |
+		((measured & INSTRUMENT_BUFFERS) != 0 ? RF_STREAM_EXPLAIN_BUFFERS : 0) |
+		(command_has("costs", true) ? RF_STREAM_EXPLAIN_COSTS : 0) |
+		(command_has("verbose", false) ? RF_STREAM_EXPLAIN_VERBOSE : 0);
+}
+
 /*
  * Starts the stream of one part on its session, with buffers as the part needs them: a node that
  * only sends to other nodes gets the least.
@@ -277,6 +315,15 @@ start_part(RfScanPart *part, int neighbours)
 		spec.moved = batch_moved;
 	spec.owner = part;
 	spec.timed = rf_is_timed(&state->scan->ss.ps);
+	spec.explain = explain_flags(state);
+	if (spec.explain != 0 && part->plan == NULL)
+	{
+		MemoryContext caller = MemoryContextSwitchTo(state->context);
+
+		part->plan = makeStringInfo();
+		MemoryContextSwitchTo(caller);
+	}
+	spec.plan = part->plan;
 	/* rows are stored while rows of this node are sent, which are there again */
 	spec.keep = !spec.shared && (state->repeated || state->keys.again) &&
 		state->local.inputs == NULL;

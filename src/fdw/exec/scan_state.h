@@ -43,6 +43,7 @@ typedef struct RfScanPart
 	bool		need_batch;		/* the decoder has no rows */
 	TupleTableSlot *slot;		/* its next row */
 	RfStreamStats stats;		/* of streams that are closed */
+	StringInfo	plan;			/* EXPLAIN wants the node's plan as it ran; else NULL */
 	const void *first;			/* its first batch, held back while other parts have no batch yet;
 								 * or NULL */
 	uint32		first_length;
@@ -354,5 +355,8 @@ extern void rf_explain_exchanges(List *exchanges, ExplainState *es);
 extern bool rf_explain_nodes_sql(ForeignScanState *node, ExplainState *es);
 extern void rf_explain_nodes_counters(RfScanState *state, ExplainState *es);
 extern void rf_explain_nodes_plans(ForeignScanState *node, ExplainState *es);
+
+/* Ends streams that are still open, such as below LIMIT, for the nodes' plans. */
+extern void rf_explain_finish(RfScanState *state);
 
 #endif

@@ -47,10 +47,10 @@ windows_as_calls(Node *node, void *context)
 void
 rf_explain_prepare(ForeignScan *scan)
 {
+	ListCell   *lc;
+
 	if (rf_scan_plan(scan)->set_operation)
 	{
-		ListCell   *lc;
-
 		/* relation 0, moved like any other when the planner merged the levels' range tables */
 		foreach(lc, scan->fdw_scan_tlist)
 		{
@@ -65,8 +65,6 @@ rf_explain_prepare(ForeignScan *scan)
 		}
 	}
 #if PG_VERSION_NUM >= 180000
-	ListCell   *lc;
-
 	foreach(lc, scan->fdw_scan_tlist)
 	{
 		TargetEntry *entry = lfirst_node(TargetEntry, lc);

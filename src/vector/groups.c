@@ -38,7 +38,7 @@
 
 #define MAX_KEYS		8
 
-/* More groups than FEW_GROUPS are worth it if so many rows of each are expected. */
+/* Above FEW_GROUPS groups, the planner must expect ENOUGH_ROWS rows of each. */
 #define FEW_GROUPS		4096
 #define ENOUGH_ROWS		8
 
@@ -46,7 +46,7 @@
 #define FIRST_PLACES	256
 #define MAX_PLACES		(1 << 25)
 
-/* Memory of groups comes in pieces of so many bytes, or of one group. */
+/* Groups are allocated together, in pieces of PIECE_BYTES; a larger group has its own piece. */
 #define PIECE_BYTES		8192
 
 /* Bytes of text in a key: with the length they are two words. */

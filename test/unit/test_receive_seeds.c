@@ -32,7 +32,7 @@
 #else
 #define CHECK_SEEDS		120
 #endif
-#define CHECK_SECONDS	15		/* a slow machine leaves out further ones, once all cases were met */
+#define CHECK_SECONDS	15		/* then no further seed, if all cases were met */
 #define SEED_SECONDS	120		/* no seed takes that long: a thread hangs */
 
 struct Group;
@@ -660,7 +660,7 @@ tell_seed(int signal_number)
 		abort();
 }
 
-/* Groups that end well, and buffers that are claimed, contested and granted, are what the seeds are for. */
+/* Whether a group has ended well, and buffers were claimed, contested and granted. */
 static bool
 met_all_cases(void)
 {

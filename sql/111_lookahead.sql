@@ -106,6 +106,10 @@ SELECT la_here.same('SELECT c.id, d.id AS did, (SELECT count(*) FROM sale WHERE 
 SELECT la_here.same('SELECT c.id, (SELECT max(id) FROM sale WHERE cust = c.id AND qty < c.size) AS m1, l.* FROM cust c LEFT JOIN LATERAL (SELECT price, note FROM sale WHERE cust = c.id AND qty > c.size ORDER BY price, id LIMIT 3) l ON true');
 SELECT la_here.same('SELECT c.id, l.* FROM cust c, LATERAL (SELECT qty, count(*) FROM sale WHERE cust = c.id GROUP BY ROLLUP (qty)) l');
 SELECT la_here.same('SELECT c.id, l.* FROM cust c CROSS JOIN LATERAL (SELECT FROM sale WHERE cust = c.id AND qty < c.size OFFSET 0) l');
+-- columns that an outer join makes NULL, in the loop's parameters and in those of a sub-select
+SELECT la_here.same('SELECT l.id, q.* FROM (SELECT c.id, d.size FROM cust c LEFT JOIN cust d ON d.id = c.id + 600) l, LATERAL (SELECT count(*), sum(qty) FROM sale s WHERE s.cust = l.size) q');
+SELECT la_here.same('SELECT l.id, q.* FROM (SELECT c.id, d.size, d.name FROM cust c LEFT JOIN cust d ON d.id = c.id + 600) l LEFT JOIN LATERAL (SELECT price, note FROM sale WHERE cust = l.size AND note > l.name ORDER BY price, id LIMIT 3) q ON true');
+SELECT la_here.same('SELECT l.id, (SELECT max(s.id) FROM sale s WHERE s.cust = l.size AND qty < l.size OFFSET 0) FROM (SELECT c.id, d.size FROM cust c FULL JOIN cust d ON d.id = c.id + 600) l WHERE l.size IS NULL OR (SELECT count(*) FROM sale s WHERE s.cust = l.id AND s.qty < l.size) > 0');
 SELECT la_here.same('SELECT c.id, l.a, k.b FROM cust c, LATERAL (SELECT max(id) AS a FROM sale WHERE cust = c.id AND qty < 4) l, LATERAL (SELECT count(*) AS b FROM ret WHERE id <= l.a - 3500 AND qty = c.size) k');
 SELECT la_here.same('SELECT c.id, (SELECT sum(v) FROM (SELECT c.size AS v FROM sale WHERE cust = c.id) x) FROM cust c');
 SELECT la_here.same('SELECT c.id, (SELECT max(v + qty) FROM (SELECT c.size AS v, qty FROM sale WHERE cust = c.id) x) FROM cust c');

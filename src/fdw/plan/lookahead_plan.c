@@ -471,6 +471,19 @@ collect_inputs(Node *node, void *context)
 	return expression_tree_walker(node, collect_inputs, context);
 }
 
+/*
+ * In a finished plan a column is its place. PostgreSQL 16 and later leave in it which outer joins
+ * can make it NULL (varnullingrels), and two columns of one place can differ in that.
+ */
+static bool
+same_input(Node *a, Node *b)
+{
+	if (IsA(a, Var) && IsA(b, Var))
+		return ((Var *) a)->varno == ((Var *) b)->varno &&
+			((Var *) a)->varattno == ((Var *) b)->varattno;
+	return equal(a, b);
+}
+
 /* Inputs to columns of the row, where they are in this list */
 static Node *
 inputs_to_columns(Node *node, void *context)
@@ -482,7 +495,7 @@ inputs_to_columns(Node *node, void *context)
 		return NULL;
 	foreach(lc, is_input(node) ? inputs : NIL)
 	{
-		if (equal(lfirst(lc), node))
+		if (same_input(lfirst(lc), node))
 			return (Node *) makeVar(INDEX_VAR, foreach_current_index(lc) + 1, exprType(node),
 									exprTypmod(node), exprCollation(node), 0);
 	}

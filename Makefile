@@ -13,7 +13,7 @@
 #   make check-static     warnings of gcc and clang, clang's analyzer and cppcheck; needs no server
 #   make questions        the statements that the extension sends to other servers, and the checks of their answers, as a table
 #   make house            how simple the tree is: lines, hooks, settings, ..., the English, with the limits (test/static/house.pl)
-#   make check-versions   SQL and isolation tests on PostgreSQL 17, 18 and 19, and with data nodes of those
+#   make check-versions   SQL and isolation tests and random statements on PostgreSQL 17, 18 and 19, and data nodes of those
 #   make check-memory     tests under ASan, UBSan and Valgrind, on a PostgreSQL with assertions: test/memory/check.sh
 #   make check-coverage   which lines and exported functions the tests execute, by room: test/coverage/check.sh
 #   make check-package    Debian packages for the PostgreSQL of three releases: built, checked by lintian, tried where nothing else is

@@ -1,12 +1,15 @@
 #!/usr/bin/env bash
-# check.sh [SUITE:MAJOR ...]: the SQL and isolation tests on other majors of PostgreSQL (default trixie:17 sid:18), and the SQL tests
-# with a coordinator of this machine's major and data nodes of the other. run_check.sh calls it for the group "versions"; it is
-# not part of `make check`, because it fetches about 400 MB for each Debian suite.
+# check.sh [SUITE:MAJOR ...]: the SQL and isolation tests and random statements on other majors of PostgreSQL (default trixie:17
+# sid:18), and the SQL tests with a coordinator of this machine's major and data nodes of the other. run_check.sh calls it for the
+# group "versions"; it is not part of `make check`, because it fetches about 400 MB for each Debian suite.
+#
+# A suite is unpacked once into RF_VERSIONS_DIR (default /var/tmp/rdma_fdw_versions) and used again. Needs root, for chroot.
 #
 # A suite is unpacked once into RF_VERSIONS_DIR (default /var/tmp/rdma_fdw_versions) and used again. Needs root, for chroot.
 #
 #   RF_VERSIONS="experimental:19"   only these; of 19 plans and names of sub-selects differ in 22, 28, 50, 53, 56, 57, 58, 91 and 98
 #         TESTS="20_scan"   only these inputs, all of one group
+#         COUNT=5000        cases of test/differential
 set -uo pipefail
 . "$(dirname "$0")/../results.sh"
 . "$(dirname "$0")/../debian_root.sh"
@@ -77,4 +80,15 @@ for version in ${RF_VERSIONS:-trixie:17 sid:18}; do
 	fi
 	RF_WORK=$RF_WORK/mixed_$major RF_BINDIR_n1=$root/tmp/rdma_fdw_pg/lib/postgresql/$major/bin \
 		RF_BINDIR_n2=$root/tmp/rdma_fdw_pg/lib/postgresql/$major/bin RF_GROUP=mixed_$major "$(dirname "$0")/../run_sql.sh"
+
+	# defects of one major only are found by its planner
+	[ -z "${TESTS:-}" ] || continue
+	printf '== random statements on PostgreSQL %s\n' "$major"
+	if RF_PREFIX=$root/tmp/rdma_fdw_pg/lib/postgresql/$major RF_BINDIR=$root/tmp/rdma_fdw_pg/lib/postgresql/$major/bin WORK=$RF_WORK/differential_$major \
+		COUNT="${COUNT:-5000}" PARALLEL_NODES=0 "$(dirname "$0")/../differential/run.sh" >"$RF_WORK/differential_$major.log" 2>&1; then
+		rf_result ok "pg$major/differential"
+	else
+		rf_show "$RF_WORK/differential_$major.log" 20
+		rf_result FAIL "pg$major/differential" "see $RF_WORK/differential_$major.log"
+	fi
 done

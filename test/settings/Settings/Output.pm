@@ -4,6 +4,7 @@ package Settings::Output;
 use strict;
 use warnings;
 use Exporter 'import';
+use File::Basename qw(dirname);
 
 our @EXPORT_OK = qw(normal exceptions);
 
@@ -32,11 +33,26 @@ sub compared
 	return grep { /$compared/ || ($same && /\| *f$/) } @lines;
 }
 
+# The text of an input and of the files of test/setup that it includes
+sub with_setup
+{
+	my ($input) = @_;
+	my $text = join("\n", @$input);
+
+	foreach my $file ($text =~ m{^\\set \w+ :tree '(/test/setup/\w+\.sql)'$}mg)
+	{
+		local $/;
+		open(my $in, '<', dirname(__FILE__) . "/../../..$file") or die "$file: $!\n";
+		$text .= "\n" . <$in>;
+	}
+	return $text;
+}
+
 # explainers(INPUT): the names of functions of an input that say a plan, by themselves or by calling one that does
 sub explainers
 {
 	my ($input) = @_;
-	my $text = join("\n", @$input);
+	my $text = with_setup($input);
 	my (%body, %says);
 
 	while ($text =~ /^CREATE (?:OR REPLACE )?(?:FUNCTION|PROCEDURE)\s+(?:\w+\.)?(\w+)\s*\(((?:(?!^CREATE\b).)*?)(\$\w*\$)(.*?)\g3/gmsi)
@@ -126,8 +142,8 @@ sub normal
 		if (!($is < @$input && $line eq $input->[$is]))
 		{
 			undef $is;
-			# lines of COPY are not either
-			if ($line =~ /^(\\|[A-Z]{3}).*[;\w]$/)
+			# lines of COPY are not either; ECHO none, if it is not the next line, is that of an included file
+			if ($line =~ /^(\\|[A-Z]{3}).*[;\w]$/ && $line ne '\set ECHO none')
 			{
 				($is) = grep { $_ < @$input && $line eq $input->[$_] } $at .. $at + 300;
 			}

@@ -1,5 +1,6 @@
 -- What an ordinary role of a data node that was given them can do with the functions that other nodes call: nothing but what it may do anyway. Wrong arguments,
 -- huge numbers, calls outside the protocol, code of its own inside rdma_internal.store.
+\set ECHO none
 SET client_min_messages = warning;
 CREATE EXTENSION IF NOT EXISTS rdma_fdw;
 DROP ROLE IF EXISTS rf_hostile;
@@ -51,6 +52,7 @@ EXCEPTION WHEN OTHERS OR query_canceled THEN
 	GET STACKED DIAGNOSTICS detail = PG_EXCEPTION_DETAIL;
 	RETURN SQLSTATE || ': ' || SQLERRM || CASE WHEN detail <> '' THEN ' | ' || detail ELSE '' END;
 END $$;
+\set ECHO all
 
 -- rdma_internal.hello
 SELECT says(format('SELECT rdma_internal.hello(%L)', request)) FROM (VALUES (NULL::bytea), (''), ('\x01'), (decode(repeat('ff', 10000), 'hex'))) v(request);
@@ -236,6 +238,8 @@ DO $$ BEGIN
 	END LOOP;
 END $$;
 SELECT count(*) FROM rdma.stat_flows;
+
+\set ECHO none
 RESET search_path;
 SET client_min_messages = warning;
 DROP SERVER hostile74 CASCADE;

@@ -50,13 +50,13 @@ INSERT INTO nj.s SELECT * FROM nj_here.s;
 ANALYZE nj.a, nj.b, nj.c, nj.r, nj.w, nj.s;
 CREATE VIEW nj.local AS SELECT * FROM nj_here.local;
 
--- Prints a query's plan, and checks its rows against those of local tables.
+-- Prints a query's plan (of one that is a single scan what is below it), and checks its rows against those of local tables.
 CREATE FUNCTION nj.planned(query text) RETURNS SETOF text LANGUAGE plpgsql AS $$
 DECLARE line text; diff bigint;
 BEGIN
   SET LOCAL search_path = nj, public;
   FOR line IN EXECUTE 'EXPLAIN (VERBOSE, COSTS OFF) ' || query LOOP
-    IF line !~ '^ *(Output|Relations|Sort Key|Group Key|Hash Cond|Merge Cond|Planning|Query Identifier|Inner Unique|Nodes|Window:):?' THEN
+    IF line !~ '^Foreign Scan$|^ *(Output|Relations|Sort Key|Group Key|Hash Cond|Merge Cond|Planning|Query Identifier|Inner Unique|Nodes|Window:):?' THEN
       RETURN NEXT regexp_replace(line, ' rows=\d+ distinct=[-0-9,]+| ROWS UNBOUNDED PRECEDING|(?<=(spread|broadcast)):[0-9,]+', '', 'g');
     END IF;
   END LOOP;
@@ -70,22 +70,19 @@ BEGIN
   DROP TABLE got, expected;
   RESET search_path;
 END $$;
--- The same for each strategy: which were chosen, and whether the rows are right.
-CREATE FUNCTION nj.strategies(query text) RETURNS TABLE (asked text, got text) LANGUAGE plpgsql AS $$
-DECLARE line text;
+-- The same for each strategy: which were chosen instead of those that were asked for, and whether the rows are right.
+CREATE FUNCTION nj.chosen(query text) RETURNS TABLE (asked text, got text) LANGUAGE plpgsql AS $$
 BEGIN
   FOREACH asked IN ARRAY '{colocated,repartition_one,repartition_both,replicate,pull}'::text[] LOOP
     PERFORM set_config('rdma_fdw.exchange_strategy', asked, true);
-    got := NULL;
-    FOR line IN SELECT nj.planned(query) LOOP
-      IF line ~ '^ *(Strategy|Exchange)|\*\*\*' THEN
-        got := concat_ws('; ', got, trim(line));
-      END IF;
-    END LOOP;
+    SELECT string_agg(trim(line), '; ') INTO got FROM nj.planned(query) line WHERE line ~ '^ *(Strategy|Exchange)|\*\*\*';
     RETURN NEXT;
   END LOOP;
   PERFORM set_config('rdma_fdw.exchange_strategy', 'auto', true);
 END $$;
+CREATE FUNCTION nj.strategies(query text) RETURNS TABLE (asked text, got text) LANGUAGE sql AS $$
+  SELECT string_agg(asked, ', ' ORDER BY place), got FROM nj.chosen(query) WITH ORDINALITY c(asked, got, place) GROUP BY got ORDER BY min(place);
+$$;
 \set SHOW_CONTEXT never
 \pset format unaligned
 \pset tuples_only on
@@ -205,18 +202,19 @@ SELECT local.id, (SELECT count(*) FROM nj.b JOIN nj.c ON b.id = c.bid WHERE b.id
 
 -- rows that are to be locked or changed are not joined there
 EXPLAIN (COSTS OFF) SELECT a.id FROM nj.a JOIN nj.b ON a.id = b.id FOR UPDATE OF a;
+\set ECHO none
 DO $$ BEGIN FOR i IN 1..600 LOOP EXIT WHEN NOT EXISTS (SELECT FROM rdma.stat_flows); PERFORM pg_sleep(0.1); END LOOP; END $$;
-SELECT count(*) FROM rdma.stat_flows;
+SELECT count(*) || ' flows left' FROM rdma.stat_flows;
 
 DROP SCHEMA nj, nj_here CASCADE;
 DROP SERVER nj, nj1, nj2 CASCADE;
 \c contrib_regression postgres 127.0.0.1 :n1
 DO $$ BEGIN FOR i IN 1..600 LOOP EXIT WHEN NOT EXISTS (SELECT FROM rdma.stat_flows); PERFORM pg_sleep(0.1); END LOOP; END $$;
-SELECT count(*) FROM rdma.stat_flows;
+SELECT count(*) || ' flows left' FROM rdma.stat_flows;
 SET client_min_messages = warning;
 DROP SCHEMA nj CASCADE;
 \c contrib_regression postgres 127.0.0.1 :n2
 DO $$ BEGIN FOR i IN 1..600 LOOP EXIT WHEN NOT EXISTS (SELECT FROM rdma.stat_flows); PERFORM pg_sleep(0.1); END LOOP; END $$;
-SELECT count(*) FROM rdma.stat_flows;
+SELECT count(*) || ' flows left' FROM rdma.stat_flows;
 SET client_min_messages = warning;
 DROP SCHEMA nj CASCADE;

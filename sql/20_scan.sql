@@ -1,28 +1,9 @@
 -- Reading foreign tables: every row and value must be that of the table itself.
 \set ECHO none
-SET client_min_messages = warning;
-CREATE EXTENSION IF NOT EXISTS rdma_fdw;
-RESET client_min_messages;
-
-DO $$ BEGIN EXECUTE format(
-  'CREATE SERVER scan_srv FOREIGN DATA WRAPPER rdma_fdw OPTIONS (host ''127.0.0.1'', port %L, dbname %L)',
-  current_setting('port'), current_database()); END $$;
-CREATE USER MAPPING FOR CURRENT_USER SERVER scan_srv OPTIONS (user :'USER');
-CREATE SCHEMA scan_remote;
-CREATE SCHEMA scan_here;
-SET search_path = scan_here, public;
-
--- same(a, b): do two relations (or queries in parentheses) have the same rows, counted with repetitions?
-CREATE FUNCTION same(a text, b text) RETURNS text LANGUAGE plpgsql AS $$
-DECLARE n bigint; extra bigint; missing bigint;
-BEGIN
-  -- record images, so that 1.0 and 1.00 or -0 and 0 are told apart
-  EXECUTE format('SELECT count(*), count(*) FILTER (WHERE n > 0), count(*) FILTER (WHERE n < 0) FROM
-    (SELECT t, sum(n) AS n FROM (SELECT t::text, 1 AS n FROM %s t UNION ALL SELECT t::text, -1 FROM %s t) u GROUP BY t) v', a, b)
-    INTO n, extra, missing;
-  IF extra + missing = 0 THEN RETURN 'same, ' || n || ' distinct rows'; END IF;
-  RETURN extra || ' rows too many, ' || missing || ' missing, of ' || n;
-END $$;
+\getenv tree PG_ABS_SRCDIR
+\set loopback :tree '/test/setup/loopback.sql'
+\set name scan
+\i :loopback
 
 -- every kind of type: fixed and variable width, by value and by reference, own input and output, user-made
 CREATE TYPE scan_remote.mood AS ENUM ('sad', 'ok', 'happy');

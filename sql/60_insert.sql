@@ -1,27 +1,9 @@
 -- INSERT into foreign tables: what arrives must be what a local table would hold.
 \set ECHO none
-SET client_min_messages = warning;
-CREATE EXTENSION IF NOT EXISTS rdma_fdw;
-RESET client_min_messages;
-
-DO $$ BEGIN EXECUTE format(
-  'CREATE SERVER ins_srv FOREIGN DATA WRAPPER rdma_fdw OPTIONS (host ''127.0.0.1'', port %L, dbname %L)',
-  current_setting('port'), current_database()); END $$;
-CREATE USER MAPPING FOR CURRENT_USER SERVER ins_srv OPTIONS (user :'USER');
-CREATE SCHEMA ins_remote;
-CREATE SCHEMA ins_here;
-SET search_path = ins_here, public;
-
--- same(a, b): do two relations (or queries in parentheses) have the same rows, counted with repetitions?
-CREATE FUNCTION same(a text, b text) RETURNS text LANGUAGE plpgsql AS $$
-DECLARE n bigint; extra bigint; missing bigint;
-BEGIN
-  EXECUTE format('SELECT count(*), count(*) FILTER (WHERE n > 0), count(*) FILTER (WHERE n < 0) FROM
-    (SELECT image, sum(n) AS n FROM (SELECT row_::text AS image, 1 AS n FROM %s row_ UNION ALL SELECT row_::text, -1 FROM %s row_) u GROUP BY image) v', a, b)
-    INTO n, extra, missing;
-  IF extra + missing = 0 THEN RETURN 'same, ' || n || ' distinct rows'; END IF;
-  RETURN extra || ' rows too many, ' || missing || ' missing, of ' || n;
-END $$;
+\getenv tree PG_ABS_SRCDIR
+\set loopback :tree '/test/setup/loopback.sql'
+\set name ins
+\i :loopback
 
 CREATE TABLE ins_remote.t (a int PRIMARY KEY, b text NOT NULL DEFAULT 'none', c numeric(10,2), d timestamptz, e int[], CHECK (a <> 13));
 CREATE FOREIGN TABLE t (a int, b text, c numeric(10,2), d timestamptz, e int[]) SERVER ins_srv OPTIONS (schema_name 'ins_remote');
@@ -47,14 +29,6 @@ WITH i AS (INSERT INTO t SELECT g, 'w' FROM generate_series(45, 47) g RETURNING 
 -- the plans
 EXPLAIN (VERBOSE, COSTS OFF) INSERT INTO t VALUES (50, 'x') RETURNING a;
 EXPLAIN (VERBOSE, COSTS OFF) INSERT INTO t (a, b) SELECT g, 'x' FROM generate_series(1, 2) g ON CONFLICT DO NOTHING;
--- Rows as before 18, which shows fractions.
-CREATE FUNCTION analyzed(query text) RETURNS SETOF text LANGUAGE plpgsql AS $$
-DECLARE line text;
-BEGIN
-  FOR line IN EXECUTE 'EXPLAIN (ANALYZE, VERBOSE, COSTS OFF, TIMING OFF, SUMMARY OFF, BUFFERS OFF) ' || query LOOP
-    RETURN NEXT regexp_replace(line, '(actual rows=[0-9]+)[.]00', '\1');
-  END LOOP;
-END $$;
 SELECT analyzed($$INSERT INTO t (a, b) SELECT g, 'x' FROM generate_series(50, 52) g$$);
 
 -- errors of the data node: SQLSTATE, message and detail are its own, and nothing of the statement remains

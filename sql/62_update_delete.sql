@@ -1,29 +1,11 @@
 -- UPDATE, DELETE and TRUNCATE of foreign tables: every statement runs on a local table, too, and the rows must stay the same.
 \set ECHO none
-SET client_min_messages = warning;
-CREATE EXTENSION IF NOT EXISTS rdma_fdw;
-RESET client_min_messages;
-
--- batches are counted below: none is sent before it is full because a machine is slow
-DO $$ BEGIN EXECUTE format(
-  'CREATE SERVER mod_srv FOREIGN DATA WRAPPER rdma_fdw OPTIONS (host ''127.0.0.1'', port %L, dbname %L, options ''-c rdma_fdw.flush_time=1h'')',
-  current_setting('port'), current_database()); END $$;
-CREATE USER MAPPING FOR CURRENT_USER SERVER mod_srv OPTIONS (user :'USER');
-CREATE SCHEMA mod_remote;
-CREATE SCHEMA mod_here;
-SET search_path = mod_here, public;
-
--- same(a, b): do two relations (or queries in parentheses) have the same rows, counted with repetitions?
-CREATE FUNCTION same(a text, b text) RETURNS text LANGUAGE plpgsql AS $$
-DECLARE n bigint; extra bigint; missing bigint;
-BEGIN
-  EXECUTE format('SELECT count(*), count(*) FILTER (WHERE n > 0), count(*) FILTER (WHERE n < 0) FROM
-    (SELECT image, sum(n) AS n FROM (SELECT row_::text AS image, 1 AS n FROM %s row_ UNION ALL SELECT row_::text, -1 FROM %s row_) u GROUP BY image) v', a, b)
-    INTO n, extra, missing;
-  IF extra + missing = 0 THEN RETURN 'same, ' || n || ' distinct rows'; END IF;
-  RETURN extra || ' rows too many, ' || missing || ' missing, of ' || n;
-END $$;
-
+\getenv tree PG_ABS_SRCDIR
+\set loopback :tree '/test/setup/loopback.sql'
+\set name mod
+-- batches are counted: none is sent before it is full because a machine is slow
+\set options '-c rdma_fdw.flush_time=1h'
+\i :loopback
 
 CREATE TABLE mod_remote.t (a int PRIMARY KEY, b text, c numeric, d date, e int[]);
 CREATE FOREIGN TABLE t (a int, b text, c numeric, d date, e int[]) SERVER mod_srv OPTIONS (schema_name 'mod_remote');
@@ -33,15 +15,40 @@ INSERT INTO t SELECT * FROM l;
 CREATE TABLE other (k int, v text);
 INSERT INTO other SELECT g, 'other ' || g FROM generate_series(1, 1000, 7) g;
 CREATE FUNCTION here(x int) RETURNS int LANGUAGE plpgsql VOLATILE AS $$ BEGIN RETURN x + 1; END $$;
-CREATE FUNCTION both_ways(statement text) RETURNS text LANGUAGE plpgsql AS $$
-DECLARE here bigint; there bigint;
+-- Runs a statement here and there: how many rows each wrote, and whether the tables are the same.
+CREATE FUNCTION both_ways(statement text, here text DEFAULT 'l', there text DEFAULT 't') RETURNS text LANGUAGE plpgsql AS $$
+DECLARE rows_here bigint; rows_there bigint;
 BEGIN
-  EXECUTE replace(statement, 'TABLE_', 'l');
-  GET DIAGNOSTICS here = ROW_COUNT;
-  EXECUTE replace(statement, 'TABLE_', 't');
-  GET DIAGNOSTICS there = ROW_COUNT;
-  RETURN CASE WHEN here = there THEN here || ' rows, ' ELSE here || ' rows here, ' || there || ' there, ' END || same('l', 't');
+  EXECUTE replace(statement, 'TABLE_', here);
+  GET DIAGNOSTICS rows_here = ROW_COUNT;
+  EXECUTE replace(statement, 'TABLE_', there);
+  GET DIAGNOSTICS rows_there = ROW_COUNT;
+  RETURN CASE WHEN rows_here = rows_there THEN rows_here || ' rows, ' ELSE rows_here || ' rows here, ' || rows_there || ' there, ' END || same(here, there);
 END $$;
+CREATE FUNCTION both_p(statement text) RETURNS text LANGUAGE sql AS $$ SELECT both_ways(statement, 'lp', 'p') $$;
+CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  IF TG_LEVEL = 'STATEMENT' THEN RAISE NOTICE '% % %', TG_WHEN, TG_OP, TG_LEVEL; RETURN NULL; END IF;
+  RAISE NOTICE '% % % -> %', TG_WHEN, TG_OP, (OLD).b, CASE TG_OP WHEN 'UPDATE' THEN (NEW).b END;
+  IF TG_OP = 'DELETE' THEN RETURN OLD; END IF;
+  IF TG_WHEN = 'BEFORE' THEN NEW.c := -1; END IF;
+  RETURN NEW;
+END $$;
+-- a partitioned table there, also below a partition and elsewhere
+CREATE TABLE mod_remote.p (k int, t text) PARTITION BY LIST (k);
+CREATE TABLE mod_remote.p1 PARTITION OF mod_remote.p FOR VALUES IN (1);
+CREATE TABLE mod_remote.p2 (t text, dropped int, k int);
+ALTER TABLE mod_remote.p2 DROP dropped;
+ALTER TABLE mod_remote.p ATTACH PARTITION mod_remote.p2 FOR VALUES IN (2);
+CREATE TABLE mod_remote.p3 PARTITION OF mod_remote.p FOR VALUES IN (3, 4) PARTITION BY LIST (k);
+CREATE TABLE mod_remote.p3_3 PARTITION OF mod_remote.p3 FOR VALUES IN (3);
+CREATE TABLE mod_remote.p3_4 PARTITION OF mod_remote.p3 FOR VALUES IN (4);
+CREATE TABLE mod_remote.far (k int, t text);
+CREATE FOREIGN TABLE mod_remote.p5 PARTITION OF mod_remote.p FOR VALUES IN (5) SERVER mod_srv OPTIONS (schema_name 'mod_remote', table_name 'far');
+CREATE FOREIGN TABLE p (k int, t text) SERVER mod_srv OPTIONS (schema_name 'mod_remote');
+CREATE TABLE lp (k int, t text);
+INSERT INTO lp SELECT k, k || ' ' || i FROM generate_series(1, 5) k, generate_series(1, 40) i;
+INSERT INTO p SELECT * FROM lp;
 \pset format unaligned
 \pset tuples_only on
 \set ECHO all
@@ -87,14 +94,6 @@ UPDATE t SET b = CASE WHEN a > 31 THEN jsonb_build_object('x', 'y') ELSE jsonb_b
 RESET plan_cache_mode;
 UPDATE l SET b = CASE a WHEN 30 THEN 'fraction' WHEN 31 THEN 'z' ELSE 'y' END WHERE a IN (30, 31, 32);
 SELECT same('l', 't');
--- Rows as before 18, which shows fractions.
-CREATE FUNCTION analyzed(query text) RETURNS SETOF text LANGUAGE plpgsql AS $$
-DECLARE line text;
-BEGIN
-  FOR line IN EXECUTE 'EXPLAIN (ANALYZE, VERBOSE, COSTS OFF, TIMING OFF, SUMMARY OFF, BUFFERS OFF) ' || query LOOP
-    RETURN NEXT regexp_replace(line, '(actual rows=[0-9]+)[.]00|(Transport: )(shm|tcp|verbs)', '\1\2');
-  END LOOP;
-END $$;
 SELECT analyzed('UPDATE t SET b = b WHERE a < 5');
 
 -- rows that are found again by ctid: conditions or values that only this node can evaluate, joins, sub-selects
@@ -152,14 +151,6 @@ CREATE VIEW small AS SELECT * FROM t WHERE a < 100 WITH CHECK OPTION;
 UPDATE small SET b = 'by view' WHERE a = 10;
 UPDATE small SET a = a + 5000 WHERE a = 10;
 UPDATE l SET b = 'by view' WHERE a = 10;
-CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql AS $$
-BEGIN
-  IF TG_LEVEL = 'STATEMENT' THEN RAISE NOTICE '% % %', TG_WHEN, TG_OP, TG_LEVEL; RETURN NULL; END IF;
-  RAISE NOTICE '% % % -> %', TG_WHEN, TG_OP, (OLD).b, CASE TG_OP WHEN 'UPDATE' THEN (NEW).b END;
-  IF TG_OP = 'DELETE' THEN RETURN OLD; END IF;
-  IF TG_WHEN = 'BEFORE' THEN NEW.c := -1; END IF;
-  RETURN NEW;
-END $$;
 CREATE TRIGGER b BEFORE UPDATE OR DELETE ON t FOR EACH ROW EXECUTE FUNCTION note();
 CREATE TRIGGER a AFTER UPDATE OR DELETE ON t FOR EACH ROW EXECUTE FUNCTION note();
 CREATE TRIGGER s AFTER UPDATE OR DELETE ON t FOR EACH STATEMENT EXECUTE FUNCTION note();
@@ -202,31 +193,8 @@ ALTER FOREIGN TABLE t NO INHERIT parent;
 DELETE FROM l WHERE a = 1;
 SELECT same('l', 't');
 
--- rows of a partitioned table there, also below a partition and elsewhere: those of all partitions are at the same places
-CREATE TABLE mod_remote.p (k int, t text) PARTITION BY LIST (k);
-CREATE TABLE mod_remote.p1 PARTITION OF mod_remote.p FOR VALUES IN (1);
-CREATE TABLE mod_remote.p2 (t text, dropped int, k int);
-ALTER TABLE mod_remote.p2 DROP dropped;
-ALTER TABLE mod_remote.p ATTACH PARTITION mod_remote.p2 FOR VALUES IN (2);
-CREATE TABLE mod_remote.p3 PARTITION OF mod_remote.p FOR VALUES IN (3, 4) PARTITION BY LIST (k);
-CREATE TABLE mod_remote.p3_3 PARTITION OF mod_remote.p3 FOR VALUES IN (3);
-CREATE TABLE mod_remote.p3_4 PARTITION OF mod_remote.p3 FOR VALUES IN (4);
-CREATE TABLE mod_remote.far (k int, t text);
-CREATE FOREIGN TABLE mod_remote.p5 PARTITION OF mod_remote.p FOR VALUES IN (5) SERVER mod_srv OPTIONS (schema_name 'mod_remote', table_name 'far');
-CREATE FOREIGN TABLE p (k int, t text) SERVER mod_srv OPTIONS (schema_name 'mod_remote');
-CREATE TABLE lp (k int, t text);
-INSERT INTO lp SELECT k, k || ' ' || i FROM generate_series(1, 5) k, generate_series(1, 40) i;
-INSERT INTO p SELECT * FROM lp;
+-- rows of a partitioned table there: those of all partitions are at the same places
 SELECT count(*), count(DISTINCT ctid) FROM p;
-CREATE FUNCTION both_p(statement text) RETURNS text LANGUAGE plpgsql AS $$
-DECLARE here bigint; there bigint;
-BEGIN
-  EXECUTE replace(statement, 'TABLE_', 'lp');
-  GET DIAGNOSTICS here = ROW_COUNT;
-  EXECUTE replace(statement, 'TABLE_', 'p');
-  GET DIAGNOSTICS there = ROW_COUNT;
-  RETURN CASE WHEN here = there THEN here || ' rows, ' ELSE here || ' rows here, ' || there || ' there, ' END || same('(SELECT k, t FROM lp)', '(SELECT k, t FROM p)');
-END $$;
 -- a node that writes on others does not prepare transactions
 SET rdma_fdw.commit = best_effort;
 -- in batches, one by one, and joined with rows that are here
@@ -257,109 +225,6 @@ CREATE VIEW mod_remote.view AS SELECT k, t FROM mod_remote.far;
 CREATE FOREIGN TABLE view (k int, t text) SERVER mod_srv OPTIONS (schema_name 'mod_remote');
 UPDATE view SET t = 'changed ' || here(k);
 RESET rdma_fdw.commit;
-
--- many rows in column batches: inline and by flow, counted as the data node does
-CREATE TABLE mod_remote.m (id int PRIMARY KEY, t varchar(120), n numeric, v int8, g int GENERATED ALWAYS AS (id * 2) STORED);
-CREATE FOREIGN TABLE m (id int, t text, n numeric, v int, g int GENERATED ALWAYS AS (id * 2) STORED) SERVER mod_srv OPTIONS (schema_name 'mod_remote');
-CREATE TABLE lm (LIKE m INCLUDING GENERATED);
-INSERT INTO lm (id, t, n, v) SELECT i, repeat('x', i % 100), i / 3.0, i FROM generate_series(1, 5000) i;
-INSERT INTO m (id, t, n, v) SELECT id, t, n, v FROM lm;
-CREATE FUNCTION both_m(statement text) RETURNS text LANGUAGE plpgsql AS $$
-DECLARE here bigint; there bigint;
-BEGIN
-  EXECUTE replace(statement, 'TABLE_', 'lm');
-  GET DIAGNOSTICS here = ROW_COUNT;
-  EXECUTE replace(statement, 'TABLE_', 'm');
-  GET DIAGNOSTICS there = ROW_COUNT;
-  RETURN CASE WHEN here = there THEN here || ' rows, ' ELSE here || ' rows here, ' || there || ' there, ' END || same('lm', 'm');
-END $$;
-SELECT both_m('UPDATE TABLE_ SET v = here(v), t = t || id');
-SELECT both_m('UPDATE TABLE_ SET t = NULL, n = n * here(id) WHERE here(id) % 3 = 0');
-SET rdma_fdw.inline_limit = 0;
-SET rdma_fdw.receive_buffer_size = '4kB';
-SELECT both_m('UPDATE TABLE_ SET v = here(v), t = t || id');
-SELECT both_m('UPDATE TABLE_ SET id = -here(id)');
-RESET rdma_fdw.receive_buffer_size;
-SELECT both_m('DELETE FROM TABLE_ WHERE here(id) % 5 = 0');
-RESET rdma_fdw.inline_limit;
--- The places of rows after so many updates differ by version, and so how full the batches are; not so when they are in order.
-CLUSTER mod_remote.m USING m_pkey;
-SELECT analyzed('UPDATE m SET v = here(v) WHERE id % 2 = 0');
-SELECT analyzed('DELETE FROM m WHERE here(id) % 2 = 0 AND id > -1000');
-UPDATE lm SET v = here(v) WHERE id % 2 = 0;
-DELETE FROM lm WHERE here(id) % 2 = 0 AND id > -1000;
--- a row that comes twice is written, and counted, once
-SELECT both_m('UPDATE TABLE_ SET v = 7 + (k * 0) FROM (VALUES (1), (2)) k(k) WHERE here(id) % 7 = 0');
-SELECT both_m('DELETE FROM TABLE_ USING (VALUES (1), (2)) k(k) WHERE here(id) % 11 = 0');
--- in one statement with others, in a CTE, by two tables that take turns on one session
-WITH u AS (UPDATE m SET v = here(v) WHERE v % 2 = 0) DELETE FROM m WHERE here(id) % 13 = 0 AND v % 2 <> 0;
-DELETE FROM lm WHERE here(id) % 13 = 0 AND v % 2 <> 0;
-UPDATE lm SET v = here(v) WHERE v % 2 = 0;
-SELECT same('lm', 'm');
-CREATE TABLE both_parts (LIKE m INCLUDING GENERATED);
-CREATE TABLE mod_remote.m2 (LIKE mod_remote.m INCLUDING ALL);
-CREATE FOREIGN TABLE m2 (id int, t text, n numeric, v int, g int GENERATED ALWAYS AS (id * 2) STORED) SERVER mod_srv OPTIONS (schema_name 'mod_remote');
-INSERT INTO m2 (id, t, n, v) SELECT id + 100000, t, n, v FROM lm;
-INSERT INTO lm (id, t, n, v) SELECT id + 100000, t, n, v FROM lm;
-ALTER FOREIGN TABLE m INHERIT both_parts;
-ALTER FOREIGN TABLE m2 INHERIT both_parts;
-UPDATE both_parts p SET v = here(p.v) FROM (VALUES (-2), (99998), (-4)) x(i) WHERE p.id = x.i;
-UPDATE lm p SET v = here(p.v) FROM (VALUES (-2), (99998), (-4)) x(i) WHERE p.id = x.i;
-UPDATE both_parts SET t = here(v) WHERE id % 3 = 0;
-UPDATE lm SET t = here(v) WHERE id % 3 = 0;
-DELETE FROM both_parts WHERE here(id) % 17 = 0;
-DELETE FROM lm WHERE here(id) % 17 = 0;
-SELECT same('lm', 'both_parts');
-ALTER FOREIGN TABLE m NO INHERIT both_parts;
-ALTER FOREIGN TABLE m2 NO INHERIT both_parts;
-DELETE FROM m2 WHERE here(1) = 2;
-SELECT count(*) FROM m2;
--- what a trigger there does: drops a row, looks at those before
-CREATE FUNCTION mod_remote.odd() RETURNS trigger LANGUAGE plpgsql AS $$
-BEGIN
-  IF NEW.id % 2 = 0 THEN RETURN NULL; END IF;
-  NEW.v := (SELECT count(*) FROM mod_remote.m WHERE v < 0);
-  NEW.v := -1 - NEW.v;
-  RETURN NEW;
-END $$;
-CREATE TRIGGER odd BEFORE UPDATE ON mod_remote.m FOR EACH ROW EXECUTE FUNCTION mod_remote.odd();
-DO $$
-DECLARE counted bigint; expected bigint;
-BEGIN
-  SELECT count(*) INTO expected FROM mod_remote.m WHERE id % 2 <> 0;
-  UPDATE m SET v = here(v);
-  GET DIAGNOSTICS counted = ROW_COUNT;
-  RAISE NOTICE 'counted right: %, one after the other: %', counted = expected,
-    (SELECT array_agg(v ORDER BY v DESC) = (SELECT array_agg(-i) FROM generate_series(1, counted::int) i) FROM (SELECT v FROM m WHERE v < 0 OFFSET 0) m);
-END $$;
-DROP TRIGGER odd ON mod_remote.m;
--- an error in the middle undoes the whole statement, and nothing else
-BEGIN;
-UPDATE m SET n = here(1);
-SAVEPOINT s;
-\set SHOW_CONTEXT never
-UPDATE m SET t = repeat('long', here(CASE WHEN id % 10 = 0 THEN 100 ELSE 0 END));
-\set SHOW_CONTEXT errors
-ROLLBACK TO s;
-SELECT count(*) FILTER (WHERE n <> 2), count(*) FILTER (WHERE t LIKE 'long%') FROM m;
-COMMIT;
--- row by row if asked for
-ALTER FOREIGN TABLE m OPTIONS (ADD batch_size '1');
-SELECT analyzed('UPDATE m SET v = here(v) WHERE id = -2');
-ALTER FOREIGN TABLE m OPTIONS (SET batch_size '100');
--- the table there changed since
-ALTER TABLE mod_remote.m RENAME COLUMN n TO renamed;
-SELECT sum(n) FROM m;
-UPDATE m SET n = here(3) WHERE id = -2;
-INSERT INTO m (id, n) VALUES (1, 1);
-ALTER TABLE mod_remote.m RENAME COLUMN renamed TO n;
-SELECT count(v) FROM (SELECT v FROM m OFFSET 0) x;
-ALTER TABLE mod_remote.m ALTER v TYPE date USING '2020-01-01';
-SELECT count(v) FROM (SELECT v FROM m OFFSET 0) x;
-\set SHOW_CONTEXT never
-UPDATE m SET v = here(1) WHERE id = -2;
-UPDATE m SET v = here(v);
-\set SHOW_CONTEXT errors
 
 -- TRUNCATE
 CREATE TABLE mod_remote.seq (i serial, x int);

@@ -1,27 +1,10 @@
 -- COPY into foreign tables, and rows routed to foreign partitions.
-SET client_min_messages = warning;
-CREATE EXTENSION IF NOT EXISTS rdma_fdw;
-RESET client_min_messages;
-
-DO $$ BEGIN EXECUTE format(
-  'CREATE SERVER copy_srv FOREIGN DATA WRAPPER rdma_fdw OPTIONS (host ''127.0.0.1'', port %L, dbname %L)',
-  current_setting('port'), current_database()); END $$;
-CREATE USER MAPPING FOR CURRENT_USER SERVER copy_srv OPTIONS (user :'USER');
-CREATE SCHEMA copy_remote;
-CREATE SCHEMA copy_here;
-SET search_path = copy_here, public;
-
--- same(a, b): do two relations (or queries in parentheses) have the same rows, counted with repetitions?
-CREATE FUNCTION same(a text, b text) RETURNS text LANGUAGE plpgsql AS $$
-DECLARE n bigint; extra bigint; missing bigint;
-BEGIN
-  EXECUTE format('SELECT count(*), count(*) FILTER (WHERE n > 0), count(*) FILTER (WHERE n < 0) FROM
-    (SELECT image, sum(n) AS n FROM (SELECT row_::text AS image, 1 AS n FROM %s row_ UNION ALL SELECT row_::text, -1 FROM %s row_) u GROUP BY image) v', a, b)
-    INTO n, extra, missing;
-  IF extra + missing = 0 THEN RETURN 'same, ' || n || ' distinct rows'; END IF;
-  RETURN extra || ' rows too many, ' || missing || ' missing, of ' || n;
-END $$;
-
+\set ECHO none
+\getenv tree PG_ABS_SRCDIR
+\set loopback :tree '/test/setup/loopback.sql'
+\set name copy
+\i :loopback
+\set ECHO all
 
 CREATE TABLE copy_remote.t (a int, b text, c numeric);
 CREATE FOREIGN TABLE t (a int, b text, c numeric) SERVER copy_srv OPTIONS (schema_name 'copy_remote');

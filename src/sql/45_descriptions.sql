@@ -655,13 +655,13 @@ END $function$;
 COMMENT ON FUNCTION rdma_internal.add_value(regtype, text, text, boolean) IS
     'adds a value to an enumeration on the nodes of tables that have columns of it';
 
-CREATE FUNCTION rdma_internal.servers_with(class oid, object oid)
-RETURNS text
+CREATE FUNCTION rdma_internal.tables_with(class oid, object oid)
+RETURNS SETOF oid
 LANGUAGE sql STABLE STRICT PARALLEL SAFE
 SET search_path = pg_catalog, pg_temp
 AS $function$
   WITH RECURSIVE users(class, object) AS (
-    SELECT servers_with.class, servers_with.object
+    SELECT tables_with.class, tables_with.object
     UNION SELECT CASE WHEN c.contypid <> 0 OR r.relkind = 'c' THEN 'pg_type'::regclass::oid
           WHEN c.conrelid <> 0 OR a.oid IS NOT NULL THEN 'pg_class'::regclass::oid ELSE d.classid END,
         coalesce(nullif(c.contypid, 0), nullif(c.conrelid, 0), a.adrelid, CASE WHEN r.relkind = 'c' THEN r.reltype END,
@@ -673,10 +673,85 @@ AS $function$
         LEFT JOIN pg_class r ON d.classid = 'pg_class'::regclass AND r.oid = d.objid
       WHERE (u.class <> 'pg_class'::regclass) AND (d.classid IN ('pg_type'::regclass, 'pg_class'::regclass,
           'pg_proc'::regclass, 'pg_constraint'::regclass) OR a.oid IS NOT NULL))
-  SELECT string_agg(DISTINCT quote_literal(s.srvname), ', ') FROM users u JOIN pg_foreign_table f
-      ON u.class = 'pg_class'::regclass AND f.ftrelid = u.object JOIN pg_foreign_server s ON s.oid = f.ftserver
+  SELECT f.ftrelid FROM users u JOIN pg_foreign_table f ON u.class = 'pg_class'::regclass AND f.ftrelid = u.object
     WHERE EXISTS (SELECT FROM pg_options_to_table(f.ftoptions) WHERE option_name = 'propagate_ddl'
       AND option_value::boolean)
 $function$;
+COMMENT ON FUNCTION rdma_internal.tables_with(oid, oid) IS
+    'the tables with option propagate_ddl that need a function or type';
+
+CREATE FUNCTION rdma_internal.servers_with(class oid, object oid)
+RETURNS text
+LANGUAGE sql STABLE STRICT PARALLEL SAFE
+SET search_path = pg_catalog, pg_temp
+AS $function$
+  SELECT string_agg(DISTINCT quote_literal(s.srvname), ', ') FROM rdma_internal.tables_with(class, object) t
+    JOIN pg_foreign_table f ON f.ftrelid = t JOIN pg_foreign_server s ON s.oid = f.ftserver
+$function$;
 COMMENT ON FUNCTION rdma_internal.servers_with(oid, oid) IS
     'the servers whose tables with option propagate_ddl need a function or type; NULL: there is none';
+
+-- Functions that change here go to the nodes again. Whose triggers use one, only the nodes know.
+CREATE FUNCTION rdma_internal.function_users(object oid, owner oid, of_triggers boolean)
+RETURNS text[]
+LANGUAGE sql STABLE STRICT PARALLEL SAFE
+SET search_path = pg_catalog, pg_temp
+AS $function$
+  SELECT coalesce(array_agg(u.owner || ' ' || u.server ORDER BY u.server, u.owner <> owner::text, u.owner), '{}')
+    FROM (SELECT DISTINCT c.relowner::text AS owner, s.srvname AS server
+      FROM pg_foreign_table f JOIN pg_class c ON c.oid = f.ftrelid JOIN pg_foreign_server s ON s.oid = f.ftserver
+      WHERE f.ftrelid IN (SELECT rdma_internal.tables_with('pg_proc'::regclass, object))
+        OR of_triggers AND (c.relowner = owner OR (SELECT rolsuper FROM pg_roles WHERE oid = owner))
+          AND EXISTS (SELECT FROM pg_options_to_table(f.ftoptions) WHERE option_name = 'propagate_ddl'
+            AND option_value::boolean)) u
+$function$;
+COMMENT ON FUNCTION rdma_internal.function_users(oid, oid, boolean) IS
+    'owners and servers of the tables with option propagate_ddl that need a function of this owner, or may have triggers '
+    'on the nodes that do';
+
+CREATE FUNCTION rdma_internal.change_function(server name, object oid, old text)
+RETURNS text
+LANGUAGE plpgsql VOLATILE STRICT PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+  used boolean := EXISTS (SELECT FROM rdma_internal.tables_with('pg_proc'::regclass, object) t
+      JOIN pg_foreign_table f ON f.ftrelid = t JOIN pg_foreign_server s ON s.oid = f.ftserver JOIN pg_class c ON c.oid = t
+    WHERE s.srvname = server AND c.relowner = current_user::regrole);
+  nodes name[];
+  owned boolean;
+  func record;
+  statement text;
+BEGIN
+  -- where it is there, and triggers or tables use it; whether it is the mapped role's
+  SELECT array_agg(r.node ORDER BY r.node), bool_and(r.answer = 't') INTO nodes, owned
+    FROM rdma.run_on(server, format('SELECT pg_catalog.pg_has_role(p.proowner, ''USAGE'') FROM pg_catalog.pg_proc p '
+      'WHERE p.oid = pg_catalog.to_regprocedure(%L) AND (%L OR EXISTS (SELECT FROM pg_catalog.pg_trigger '
+      'WHERE tgfoid = p.oid AND NOT tgisinternal))', old, used)) r WHERE r.answer IS NOT NULL;
+  SELECT n.nspname, p.proname, (p.proowner = current_user::regrole OR r.rolsuper) AND NOT EXISTS (SELECT FROM pg_depend
+      WHERE classid = 'pg_proc'::regclass AND objid = object AND deptype = 'e') AS goes INTO func
+    FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace JOIN pg_roles r ON r.oid = p.proowner
+    WHERE p.oid = object;
+  IF NOT FOUND AND nodes <> '{}' THEN
+    RAISE EXCEPTION 'cannot drop function % because triggers on the nodes use it', old
+      USING ERRCODE = 'dependent_objects_still_exist', DETAIL = format('They are triggers of tables of server "%s".',
+        server), HINT = 'DROP TRIGGER them first, or SET rdma_fdw.propagate_ddl = off to keep the function there.';
+  END IF;
+  SELECT 'CREATE OR REPLACE ' || substr(s.statement, length('CREATE ') + 1) INTO statement
+    FROM rdma_internal.object_statement('pg_proc', object) s;
+  IF (owned AND func.goes AND statement IS NOT NULL) IS NOT TRUE THEN
+    RETURN CASE WHEN used OR nodes <> '{}' THEN 'left' END;
+  ELSIF func.nspname <> (parse_ident(old, false))[1] THEN
+    PERFORM rdma.run_on(n.node, format('CREATE SCHEMA %I', func.nspname)) FROM rdma.run_on(server,
+      format('SELECT pg_catalog.to_regnamespace(%L) IS NULL', quote_ident(func.nspname))) n
+      WHERE n.answer = 't' AND n.node = ANY (nodes);
+    statement := format('ALTER FUNCTION %s SET SCHEMA %I', old, func.nspname);
+  ELSIF func.proname <> (parse_ident(old, false))[2] THEN
+    statement := format('ALTER FUNCTION %s RENAME TO %I', old, func.proname);
+  END IF;
+  PERFORM rdma.run_on(n, statement) FROM unnest(nodes) n;
+  RETURN 'changed';
+END $function$;
+COMMENT ON FUNCTION rdma_internal.change_function(name, oid, text) IS
+    'changes a function on the nodes of a server where triggers or tables of the caller use it under its old name, as it '
+    'was changed here; "left": they use what they have; NULL: they do not use it';

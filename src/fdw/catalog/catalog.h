@@ -112,7 +112,8 @@ typedef struct RfDdlCommand
 	List	   *dropped;
 	List	   *sent;			/* OIDs of tables that are dropped on the nodes already */
 	List	   *rights;			/* tables whose owner or privileges it may change */
-	List	   *functions;		/* OIDs of functions that the command changed */
+	List	   *checks;			/* checks that it dropped with something else */
+	List	   *functions;		/* functions that it changed or dropped, as they were */
 	List	   *types;			/* OIDs of types that the command changed */
 	StringInfoData cascade;		/* columns that ALTER drops with CASCADE: elements of an array */
 	StringInfoData usings;		/* expressions of USING by columns: members of an object (JSON) */
@@ -132,6 +133,20 @@ extern void rf_ddl_propagate(RfDdlCommand *command, Node *statement);
 extern bool rf_rights_begin(RfDdlCommand *command, Node *statement);
 extern void rf_rights_lose(RfDdlCommand *command, List *roles);
 extern void rf_rights_propagate(RfDdlCommand *command, Node *statement);
+
+/*
+ * Functions and types that the nodes have, too (ddl_functions.c). note: an object that the command
+ * creates, changes or drops, if it is one that existed. propagate: the nodes get the functions;
+ * tell: the caller learns which types are changed here only.
+ */
+extern bool rf_changes_object(Node *statement);
+extern void rf_note_changed(RfDdlCommand *command, ObjectAccessType access, Oid class_id,
+							Oid object_id);
+extern void rf_functions_propagate(const RfDdlCommand *command);
+extern void rf_types_tell(const RfDdlCommand *command);
+
+/* Other databases have no distributed tables, and no functions to ask. */
+extern bool rf_is_installed(void);
 
 /* What the hook of object accesses saw: a table, or a column of it, that such a command drops. */
 extern void rf_ddl_object_access(ObjectAccessType access, Oid class_id, Oid object_id, int sub_id);

@@ -31,10 +31,8 @@
 #include "catalog/pg_foreign_server.h"
 #include "catalog/pg_foreign_table.h"
 #include "catalog/pg_inherits.h"
-#include "catalog/pg_proc.h"
 #include "catalog/pg_type.h"
 #include "commands/defrem.h"
-#include "commands/extension.h"
 #include "commands/seclabel.h"
 #include "foreign/foreign.h"
 #include "miscadmin.h"
@@ -84,6 +82,13 @@ typedef struct Dropped
 	StringInfoData tables;		/* remote names */
 } Dropped;
 
+/* A check that a command dropped with something else. */
+typedef struct DroppedCheck
+{
+	Oid			relid;
+	char	   *name;
+} DroppedCheck;
+
 /* The innermost command that may drop or alter such tables. */
 static RfDdlCommand *current = NULL;
 
@@ -126,6 +131,19 @@ rf_has_noted_key(Oid relid, const char *name)
 								  "AND k.key->>'name' = $2)", 2, types, values));
 }
 
+static bool
+is_remembered(const RfDdlCommand *command, Oid relid)
+{
+	ListCell   *lc;
+
+	foreach(lc, command->altered)
+	{
+		if (((Altered *) lfirst(lc))->relid == relid)
+			return true;
+	}
+	return false;
+}
+
 /*
  * Notes a table that the command may alter, with its definition before the command. Each table is
  * noted once.
@@ -137,13 +155,9 @@ remember(RfDdlCommand *command, Oid relid)
 	Altered    *table;
 	Oid			types[1] = {REGCLASSOID};
 	Datum		values[1];
-	ListCell   *lc;
 
-	foreach(lc, command->altered)
-	{
-		if (((Altered *) lfirst(lc))->relid == relid)
-			return;
-	}
+	if (is_remembered(command, relid))
+		return;
 	caller = MemoryContextSwitchTo(command->context);
 	table = palloc(sizeof(Altered));
 	table->relid = relid;
@@ -317,17 +331,28 @@ add_dropped(RfDdlCommand *command, Oid relid)
 	MemoryContextSwitchTo(caller);
 }
 
-/* CREATE OR REPLACE, ALTER or RENAME changes a function or a type. */
+/* A check goes with a function or an operator that it uses: DROP ... CASCADE. */
 static void
-add_changed(RfDdlCommand *command, Oid class_id, Oid object_id)
+add_check(RfDdlCommand *command, Oid constraint)
 {
-	MemoryContext caller = MemoryContextSwitchTo(command->context);
+	HeapTuple	tuple = SearchSysCache1(CONSTROID, ObjectIdGetDatum(constraint));
+	Form_pg_constraint form;
 
-	if (class_id == ProcedureRelationId)
-		command->functions = list_append_unique_oid(command->functions, object_id);
-	else if (!OidIsValid(get_element_type(object_id)))
-		command->types = list_append_unique_oid(command->types, object_id);
-	MemoryContextSwitchTo(caller);
+	if (!HeapTupleIsValid(tuple))
+		return;
+	form = (Form_pg_constraint) GETSTRUCT(tuple);
+	if (form->contype == CONSTRAINT_CHECK && OidIsValid(form->conrelid) &&
+		rf_is_propagated(form->conrelid))
+	{
+		MemoryContext caller = MemoryContextSwitchTo(command->context);
+		DroppedCheck *check = palloc(sizeof(DroppedCheck));
+
+		check->relid = form->conrelid;
+		check->name = pstrdup(NameStr(form->conname));
+		command->checks = lappend(command->checks, check);
+		MemoryContextSwitchTo(caller);
+	}
+	ReleaseSysCache(tuple);
 }
 
 void
@@ -335,9 +360,10 @@ rf_ddl_object_access(ObjectAccessType access, Oid class_id, Oid object_id, int s
 {
 	if (class_id == RelationRelationId)
 		rf_check_key_types(access, object_id, sub_id);
-	if (current != NULL && access != OAT_DROP && sub_id == 0 &&
-		(class_id == ProcedureRelationId || class_id == TypeRelationId))
-		add_changed(current, class_id, object_id);
+	if (current != NULL && sub_id == 0)
+		rf_note_changed(current, access, class_id, object_id);
+	if (current != NULL && access == OAT_DROP && class_id == ConstraintRelationId)
+		add_check(current, object_id);
 	if (access != OAT_DROP || class_id != RelationRelationId || current == NULL ||
 		list_member_oid(current->sent, object_id) || !rf_is_propagated(object_id))
 		return;
@@ -519,6 +545,24 @@ propagate_changes(RfDdlCommand *command, bool cascade)
 	}
 }
 
+/* Checks of tables that the command did not alter otherwise. */
+static void
+propagate_checks(RfDdlCommand *command)
+{
+	ListCell   *lc;
+
+	foreach(lc, command->checks)
+	{
+		DroppedCheck *check = lfirst(lc);
+
+		if (SearchSysCacheExists1(RELOID, ObjectIdGetDatum(check->relid)) &&
+			!is_remembered(command, check->relid))
+			rf_run_there(check->relid, psprintf("ALTER TABLE %s DROP CONSTRAINT IF EXISTS %s",
+												rf_remote_table(check->relid),
+												quote_identifier(check->name)));
+	}
+}
+
 static bool
 says_cascade(Node *statement)
 {
@@ -533,13 +577,6 @@ enum_type(const AlterEnumStmt * statement)
 	return typenameTypeId(NULL, makeTypeNameFromNameList(statement->typeName));
 }
 
-/* Other databases have no distributed tables, and no functions to ask. */
-static bool
-is_installed(void)
-{
-	return OidIsValid(get_extension_oid("rdma_fdw", true));
-}
-
 /* The nodes' tables that have such columns take the new value, too. */
 static void
 propagate_value(const AlterEnumStmt * statement)
@@ -547,7 +584,7 @@ propagate_value(const AlterEnumStmt * statement)
 	Oid			types[4] = {REGTYPEOID, TEXTOID, TEXTOID, BOOLOID};
 	Datum		values[4];
 
-	if (statement->oldVal != NULL || !is_installed())
+	if (statement->oldVal != NULL || !rf_is_installed())
 		return;
 	values[0] = ObjectIdGetDatum(enum_type(statement));
 	values[1] = CStringGetTextDatum(statement->newVal);
@@ -557,33 +594,6 @@ propagate_value(const AlterEnumStmt * statement)
 	(void) rf_ask_as(GetUserId(),
 					 "SELECT pg_catalog.count(*) FROM rdma_internal.add_value($1, $2, $3, $4)", 4,
 					 types, values);
-}
-
-/* Nodes have functions and types of their own: tells which of them their tables still use. */
-static void
-tell_changed(Oid class_id, List *oids)
-{
-	ListCell   *lc;
-
-	if (oids == NIL || !is_installed())
-		return;
-	foreach(lc, oids)
-	{
-		ObjectAddress address;
-		Oid			types[2] = {OIDOID, OIDOID};
-		Datum		values[2] = {ObjectIdGetDatum(class_id), ObjectIdGetDatum(lfirst_oid(lc))};
-		Datum		servers = rf_ask_as(GetUserId(), "SELECT rdma_internal.servers_with($1, $2)", 2,
-										types, values);
-
-		if (servers == (Datum) 0)
-			continue;
-		ObjectAddressSet(address, class_id, lfirst_oid(lc));
-		ereport(NOTICE,
-				(errmsg("%s is changed here only", getObjectDescription(&address, false)),
-				 errdetail("Tables of server %s use it, whose nodes have their own.",
-						   TextDatumGetCString(servers)),
-				 errhint("Change it there in the same way: rdma.run_on.")));
-	}
 }
 
 /* The TRUNCATE that runs; NULL if no TRUNCATE runs. */
@@ -602,19 +612,6 @@ rf_truncates_only(Oid relid)
 			return true;
 	}
 	return false;
-}
-
-/* May it change a function or a type that nodes have, too? */
-static bool
-changes_object(Node *statement)
-{
-	bool		changes = (IsA(statement, CreateFunctionStmt) &&
-						   ((CreateFunctionStmt *) statement)->replace) ||
-		IsA(statement, AlterFunctionStmt) || IsA(statement, AlterDomainStmt) ||
-		IsA(statement, RenameStmt) || IsA(statement, AlterObjectSchemaStmt);
-
-	/* Other commands run in failed transactions, too, where catalogs cannot be read. */
-	return changes && is_installed();
 }
 
 /*
@@ -637,7 +634,7 @@ rf_ddl_begin(RfDdlCommand *command, Node *statement, ProcessUtilityContext conte
 		return;
 	command->watched = rf_rights_begin(command, statement) || drops ||
 		named_table(statement) != NULL || IsA(statement, AlterEnumStmt) ||
-		changes_object(statement);
+		rf_changes_object(statement);
 	if (command->watched)
 	{
 		initStringInfo(&command->cascade);
@@ -665,7 +662,7 @@ rf_ddl_propagate(RfDdlCommand *command, Node *statement)
 	ErrorContextCallback callback;
 
 	if (command->altered == NIL && command->dropped == NIL && command->rights == NIL &&
-		command->functions == NIL && command->types == NIL &&
+		command->functions == NIL && command->types == NIL && command->checks == NIL &&
 		!(command->watched && IsA(statement, AlterEnumStmt)))
 		return;
 	CommandCounterIncrement();
@@ -675,9 +672,10 @@ rf_ddl_propagate(RfDdlCommand *command, Node *statement)
 	propagate_drops(command, says_cascade(statement));
 	rf_rights_propagate(command, statement);
 	propagate_changes(command, says_cascade(statement));
-	tell_changed(ProcedureRelationId, command->functions);
+	propagate_checks(command);
+	rf_functions_propagate(command);
 	/* new values follow */
 	if (!IsA(statement, AlterEnumStmt) || ((AlterEnumStmt *) statement)->oldVal != NULL)
-		tell_changed(TypeRelationId, command->types);
+		rf_types_tell(command);
 	error_context_stack = callback.previous;
 }

@@ -18,7 +18,6 @@
 #include "catalog/pg_constraint.h"
 #include "catalog/pg_type.h"
 #include "commands/defrem.h"
-#include "commands/extension.h"
 #include "foreign/foreign.h"
 #include "miscadmin.h"
 #include "nodes/makefuncs.h"
@@ -224,7 +223,7 @@ table_with(const char *kind, RangeVar *name, char **name_there)
 	ListCell   *lc;
 	List	   *path;
 
-	if (!OidIsValid(get_extension_oid("rdma_fdw", true)))
+	if (!rf_is_installed())
 		return InvalidOid;
 	path = name->schemaname == NULL ? fetch_search_path(false) :
 		list_make1_oid(LookupExplicitNamespace(name->schemaname, true));

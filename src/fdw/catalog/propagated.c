@@ -6,6 +6,7 @@
 #include "catalog/namespace.h"
 #include "catalog/pg_class.h"
 #include "commands/defrem.h"
+#include "commands/extension.h"
 #include "executor/spi.h"
 #include "foreign/foreign.h"
 #include "miscadmin.h"
@@ -20,6 +21,12 @@
 #include "rdma_fdw/remote.h"
 
 #include "catalog.h"
+
+bool
+rf_is_installed(void)
+{
+	return OidIsValid(get_extension_oid("rdma_fdw", true));
+}
 
 bool
 rf_is_propagated(Oid relid)

@@ -99,6 +99,7 @@ our @questions = map { my ($place, $calls, $asks, $check, @keys) = @$_; { place 
 	[ 'rdma_internal.propagate_table', 6, 'a table is changed as here; whether a schema is there, and triggers', $yes, propagate => qr/^ALTER TABLE public\.seed (?:ADD COLUMN|ALTER COLUMN|SET SCHEMA)|^DROP TABLE IF EXISTS/ ],
 	[ 'rdma_internal.send_objects', 4, 'which types, functions and the like are missing; they are created', 'numbers; `t` is yes, anything else no' ],
 	[ 'rdma_internal.add_value', 1, 'a value of an enumeration', $command ],
+	[ 'rdma_internal.change_function', 4, 'which nodes use a function, and whether the role owns it; it is changed; whether a schema is there', '`t` is yes, anything else no' ],
 	[ 'rdma_internal.add_foreign_key', 1, 'a foreign key', $command ],
 	[ 'rdma_internal.settle_keys', 1, 'a foreign key', $command ],
 	[ 'rdma_internal.key_there', 1, 'names of the columns of a primary key', 'JSON; names are quoted' ],

@@ -50,7 +50,7 @@ finish()
 # inputs
 rm -rf "$RF_TREE"
 mkdir -p "$RF_TREE"
-for part in Makefile rdma_fdw.control META.json LICENSE README.md CHANGELOG.md CONTRIBUTING.md docs docker sql expected test bench src include; do
+for part in Makefile rdma_fdw.control META.json LICENSE README.md CHANGELOG.md CONTRIBUTING.md SECURITY.md docs docker sql expected test bench src include; do
 	[ ! -e "$tree/$part" ] || cp -R "$tree/$part" "$RF_TREE/"
 done
 chmod -R a+rX "$RF_TREE"

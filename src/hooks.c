@@ -233,7 +233,7 @@ run_utility(PlannedStmt *planned, const char *source, bool read_only_tree,
 			DestReceiver *dest, QueryCompletion *completion)
 {
 	Node	   *statement = planned->utilityStmt;
-	const Node *around = rf_explain_command;
+	const Node *around = rf_running_command;
 	RfPreparedEnd prepared;
 	RfDdlCommand ddl;
 	RfCopyCommand copy;
@@ -244,7 +244,7 @@ run_utility(PlannedStmt *planned, const char *source, bool read_only_tree,
 	rf_copy_begin(&copy, statement);
 	PG_TRY();
 	{
-		rf_explain_command = statement;
+		rf_running_command = statement;
 		if (previous_process_utility)
 			previous_process_utility(planned, source, read_only_tree, context, params,
 									 environment, dest, completion);
@@ -254,7 +254,7 @@ run_utility(PlannedStmt *planned, const char *source, bool read_only_tree,
 	}
 	PG_FINALLY();
 	{
-		rf_explain_command = around;
+		rf_running_command = around;
 		rf_copy_end(&copy);
 		rf_ddl_end(&ddl);
 	}

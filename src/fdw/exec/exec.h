@@ -45,7 +45,7 @@ extern RfSingleNode *rf_single_node_create(List *values, List *keys, Oid serveri
 extern int	rf_single_node(RfSingleNode *single, ExprContext *econtext, int node_count);
 
 /* The innermost utility command that runs, for the options of EXPLAIN; or NULL. */
-extern const Node *rf_explain_command;
+extern const Node *rf_running_command;
 
 /*
  * The input lines of the rows of a load, allocated in the current memory context. rf_copy_line: its

@@ -243,7 +243,7 @@ flow_sql(RfScanPart *part)
 	return strVal(list_nth(plan->flow->node_sql, place));
 }
 
-const Node *rf_explain_command = NULL;
+const Node *rf_running_command = NULL;
 
 /* The value of an option of the EXPLAIN that runs; unless it is there, `otherwise`. */
 static bool
@@ -251,9 +251,9 @@ command_has(const char *option, bool otherwise)
 {
 	ListCell   *lc;
 
-	if (rf_explain_command == NULL || !IsA(rf_explain_command, ExplainStmt))
+	if (rf_running_command == NULL || !IsA(rf_running_command, ExplainStmt))
 		return otherwise;
-	foreach(lc, ((const ExplainStmt *) rf_explain_command)->options)
+	foreach(lc, ((const ExplainStmt *) rf_running_command)->options)
 	{
 		DefElem    *element = lfirst_node(DefElem, lc);
 

@@ -108,15 +108,12 @@ typedef struct RfRemoteQuery
  * conditions: a base relation's WHERE, bare expressions that passed rf_is_shippable_expr(); joins
  * and upper relations have theirs in RfRelInfo, and joins those on keys (lookup_paths.c) beside.
  * locking: text such as "FOR UPDATE", or NULL. for_estimate: parameters become unknown values
- * instead of $n, so that the text can stand after EXPLAIN.
+ * instead of $n, so that the text can stand after EXPLAIN. flow_rels: RelOptInfos, in order, whose
+ * rows are this node's and come by flow.
  */
 extern RfRemoteQuery *rf_build_query(PlannerInfo *root, RelOptInfo *rel, List *conditions,
 									 List *pathkeys, bool limit, const char *locking,
-									 bool for_estimate);
-
-/* The same for rows of this node that come by flow: those of these RelOptInfos, in order. */
-extern RfRemoteQuery *rf_build_flow_query(PlannerInfo *root, RelOptInfo *rel, List *conditions,
-										  List *pathkeys, bool limit, List *rels);
+									 bool for_estimate, List *flow_rels);
 
 /*
  * The same statement for many values of its parameters: "SELECT q.c1, batch.place FROM unnest($1,

@@ -86,6 +86,13 @@ print_column(Node *expr, BuildContext *cxt, RfRelInfo *info)
 	return rf_print_in_statement(hidden ? (Node *) rf_stand_in(info, (Var *) expr) : expr, cxt);
 }
 
+/* A cast to the expression's own type, behind the printed expression. */
+static void
+append_cast(StringInfo buf, Node *expr)
+{
+	appendStringInfo(buf, "::%s", format_type_with_typemod(exprType(expr), exprTypmod(expr)));
+}
+
 /*
  * The value that INSERT assigns to a column. Its type is the local column's, to which the remote
  * column converts again: without a cast of ours, as an explicit cast would cut off too long values.
@@ -105,7 +112,7 @@ append_assigned(StringInfo buf, BuildContext *cxt, RfRelInfo *info, Node *value)
 	if (!IsA(value, Const) && strip_implicit_coercions(value) != value && exprTypmod(value) >= 0 &&
 		(type == NUMERICOID || type == TIMESTAMPOID || type == TIMESTAMPTZOID || type == TIMEOID ||
 		 type == TIMETZOID || type == INTERVALOID))
-		appendStringInfo(buf, "::%s", format_type_with_typemod(type, exprTypmod(value)));
+		append_cast(buf, value);
 }
 
 /* Appends printed conditions with AND between them. */
@@ -143,10 +150,8 @@ append_nothing(StringInfo buf, List *tlist)
 	appendStringInfoString(buf, "SELECT");
 	foreach(lc, tlist)
 	{
-		Node	   *expr = (Node *) lfirst_node(TargetEntry, lc)->expr;
-
-		appendStringInfo(buf, "%s NULL::%s", lc == list_head(tlist) ? "" : ",",
-						 format_type_with_typemod(exprType(expr), exprTypmod(expr)));
+		appendStringInfo(buf, "%s NULL", lc == list_head(tlist) ? "" : ",");
+		append_cast(buf, (Node *) lfirst_node(TargetEntry, lc)->expr);
 	}
 	appendStringInfoString(buf, " WHERE false");
 }
@@ -266,14 +271,12 @@ append_join(StringInfo buf, BuildContext *cxt, RfRelInfo *info, bool closed, Lis
 	{
 		case JOIN_SEMI:
 		case JOIN_ANTI:
-			{
-				appendStringInfoString(buf, outer.data);
-				*conds = list_concat(*conds, outer_conds);
-				*conds = lappend(*conds,
-								 exists_condition(info, inner.data, list_concat(on, inner_conds)));
-				*conds = list_concat(*conds, own);
-				return;
-			}
+			appendStringInfoString(buf, outer.data);
+			*conds = list_concat(*conds, outer_conds);
+			*conds = lappend(*conds,
+							 exists_condition(info, inner.data, list_concat(on, inner_conds)));
+			*conds = list_concat(*conds, own);
+			return;
 		case JOIN_INNER:
 			if (closed)
 				on = list_concat(list_concat(list_concat(on, outer_conds), inner_conds), own);
@@ -351,7 +354,7 @@ append_group_column(StringInfo buf, BuildContext *cxt, List *tlist, Index sortgr
 	appendStringInfoString(buf, rf_print_in_statement(expr, cxt));
 	bare = strip_implicit_coercions(expr);
 	if (IsA(bare, Const) || IsA(bare, Param) || exprType(bare) != exprType(expr))
-		appendStringInfo(buf, "::%s", format_type_with_typemod(exprType(expr), exprTypmod(expr)));
+		append_cast(buf, expr);
 }
 
 static void
@@ -484,8 +487,7 @@ append_order_by(StringInfo buf, BuildContext *cxt, RfRelInfo *info, List *column
 			appendStringInfoString(buf, rf_print_in_statement(expr, cxt));
 			/* an implicit cast is not written; without it the order may differ */
 			if (exprType(strip_implicit_coercions(expr)) != exprType(expr))
-				appendStringInfo(buf, "::%s",
-								 format_type_with_typemod(exprType(expr), exprTypmod(expr)));
+				append_cast(buf, expr);
 		}
 
 		/* either the type's "<" or its ">", see rf_is_shippable_sort() */
@@ -585,15 +587,9 @@ sorts_by_others(List *columns, List *sorted)
 static void
 append_set_operation(StringInfo buf, BuildContext *cxt, RfRelInfo *info, List *pathkeys, bool limit)
 {
-	List	   *columns = NIL;
+	List	   *columns = get_tlist_exprs(info->tlist, true);
 	List	   *sorted;
-	ListCell   *lc;
 
-	foreach(lc, info->tlist)
-	{
-		columns = lappend(columns, lfirst_node(TargetEntry, lc)->expr);
-		Assert(lfirst_node(TargetEntry, lc)->resno == list_length(columns));
-	}
 	rf_append_select(buf, cxt, info->select);
 	append_order_by(buf, cxt, info, columns, sort_keys(cxt, info, pathkeys, &sorted), pathkeys);
 	if (limit)
@@ -629,32 +625,31 @@ rf_append_statement(StringInfo buf, BuildContext *cxt, RfRelInfo *info, List *co
 	appendStringInfoString(buf, info->upper.distinct ? "SELECT DISTINCT" : "SELECT");
 	foreach(lc, columns)
 	{
-		Var		   *var = (Var *) lfirst(lc);
+		Node	   *expr = (Node *) lfirst(lc);
+		Node	   *bare = strip_implicit_coercions(expr);
 
 		appendStringInfoString(buf, lc == list_head(columns) ? " " : ", ");
 		if (cxt->assigned)
 		{
-			append_assigned(buf, cxt, info, (Node *) var);
+			append_assigned(buf, cxt, info, expr);
 			continue;
 		}
-		if (!cxt->qualified && !cxt->items && IsA(var, Var))
+		if (!cxt->qualified && !cxt->items && IsA(expr, Var))
 		{
+			Var		   *var = (Var *) expr;
 			Oid			table = rf_statement_table(cxt->root, var->varno);
 
 			appendStringInfoString(buf, quote_identifier(rf_remote_column(table, var->varattno)));
 		}
 		else
-			appendStringInfoString(buf, print_column((Node *) var, cxt, info));
+			appendStringInfoString(buf, print_column(expr, cxt, info));
 
 		/*
 		 * printed without its implicit cast, the expression would have another type, in which
 		 * other values may be equal
 		 */
-		if (strip_implicit_coercions((Node *) var) != (Node *) var &&
-			(cxt->typed ||
-			 exprType(strip_implicit_coercions((Node *) var)) != exprType((Node *) var)))
-			appendStringInfo(buf, "::%s", format_type_with_typemod(exprType((Node *) var),
-																   exprTypmod((Node *) var)));
+		if (bare != expr && (cxt->typed || exprType(bare) != exprType(expr)))
+			append_cast(buf, expr);
 	}
 
 	initStringInfo(&from);
@@ -693,45 +688,39 @@ rf_append_statement(StringInfo buf, BuildContext *cxt, RfRelInfo *info, List *co
 static List *
 base_columns(PlannerInfo *root, RelOptInfo *rel, List **retrieved_attrs)
 {
-	RfRelInfo  *info = (RfRelInfo *) rel->fdw_private;
+	Bitmapset  *used = ((RfRelInfo *) rel->fdw_private)->attrs_used;
+	const AttrNumber low = FirstLowInvalidHeapAttributeNumber;
 
 	/* Planner or executor hold a lock already */
 	Relation	table = table_open(planner_rt_fetch(rel->relid, root)->relid, NoLock);
 	TupleDesc	desc = RelationGetDescr(table);
 	AttrNumber	ctid = SelfItemPointerAttributeNumber;
-	bool		whole_row = bms_is_member(0 - FirstLowInvalidHeapAttributeNumber, info->attrs_used);
 	List	   *columns = NIL;
-	ListCell   *lc;
 
 	*retrieved_attrs = NIL;
 	for (AttrNumber attno = 1; attno <= desc->natts; attno++)
 	{
-		if (TupleDescAttr(desc, attno - 1)->attisdropped)
+		Form_pg_attribute att = TupleDescAttr(desc, attno - 1);
+
+		/* a whole row needs all of them */
+		if (att->attisdropped ||
+			(!bms_is_member(0 - low, used) && !bms_is_member(attno - low, used)))
 			continue;
-		if (whole_row ||
-			bms_is_member(attno - FirstLowInvalidHeapAttributeNumber, info->attrs_used))
-			*retrieved_attrs = lappend_int(*retrieved_attrs, attno);
-	}
-	if (bms_is_member(ctid - FirstLowInvalidHeapAttributeNumber, info->attrs_used))
-		*retrieved_attrs = lappend_int(*retrieved_attrs, ctid);
-	if (bms_is_member(RF_ROW_TABLE - FirstLowInvalidHeapAttributeNumber, info->attrs_used))
-		*retrieved_attrs = lappend_int(*retrieved_attrs, RF_ROW_TABLE);
-
-	foreach(lc, *retrieved_attrs)
-	{
-		AttrNumber	attno = lfirst_int(lc);
-		Form_pg_attribute attribute = attno > 0 ? TupleDescAttr(desc, attno - 1) : NULL;
-
-		if (attno == ctid)
-			columns = lappend(columns, makeVar(rel->relid, ctid, TIDOID, -1, InvalidOid, 0));
-		else if (attno == RF_ROW_TABLE)
-			columns = lappend(columns,
-							  makeVar(rel->relid, RF_ROW_TABLE, OIDOID, -1, InvalidOid, 0));
-		else
-			columns = lappend(columns, makeVar(rel->relid, attno, attribute->atttypid,
-											   attribute->atttypmod, attribute->attcollation, 0));
+		*retrieved_attrs = lappend_int(*retrieved_attrs, attno);
+		columns = lappend(columns, makeVar(rel->relid, attno, att->atttypid, att->atttypmod,
+										   att->attcollation, 0));
 	}
 	table_close(table, NoLock);
+	if (bms_is_member(ctid - low, used))
+	{
+		*retrieved_attrs = lappend_int(*retrieved_attrs, ctid);
+		columns = lappend(columns, makeVar(rel->relid, ctid, TIDOID, -1, InvalidOid, 0));
+	}
+	if (bms_is_member(RF_ROW_TABLE - low, used))
+	{
+		*retrieved_attrs = lappend_int(*retrieved_attrs, RF_ROW_TABLE);
+		columns = lappend(columns, makeVar(rel->relid, RF_ROW_TABLE, OIDOID, -1, InvalidOid, 0));
+	}
 	return columns;
 }
 
@@ -766,16 +755,16 @@ flow_exchanges(List *rels)
 	return exchanges;
 }
 
-/* flow_rels: as in BuildContext */
-static RfRemoteQuery *
-build_query(PlannerInfo *root, RelOptInfo *rel, List *conditions, List *pathkeys, bool limit,
-			const char *locking, bool for_estimate, List *flow_rels)
+RfRemoteQuery *
+rf_build_query(PlannerInfo *root, RelOptInfo *rel, List *conditions, List *pathkeys, bool limit,
+			   const char *locking, bool for_estimate, List *flow_rels)
 {
 	RfRemoteQuery *out = palloc0(sizeof(RfRemoteQuery));
 	RfRelInfo  *info = (RfRelInfo *) rel->fdw_private;
 	RfRelInfo  *scan = info->upper.scan ? info->upper.scan : info;
 	NodeText	node = {0};
 	BuildContext cxt = {root, scan->rel->relids};
+	BuildContext fresh;
 	StringInfoData buf;
 	List	   *columns;
 	int			nestlevel = rf_neutral_settings(RF_TEXT_ALL);
@@ -790,6 +779,7 @@ build_query(PlannerInfo *root, RelOptInfo *rel, List *conditions, List *pathkeys
 		cxt.keys = conditions;
 		conditions = scan->remote_conds;
 	}
+	fresh = cxt;
 	initStringInfo(&buf);
 	rf_append_statement(&buf, &cxt, info, columns, conditions, pathkeys, limit);
 	if (locking != NULL)
@@ -799,12 +789,9 @@ build_query(PlannerInfo *root, RelOptInfo *rel, List *conditions, List *pathkeys
 	out->node_sql = node.own ? list_make1(makeString(buf.data)) : NIL;
 	for (node.place = 1; node.own && node.place < list_length(info->nodes); node.place++)
 	{
-		BuildContext other = {root, scan->rel->relids};
+		BuildContext other = fresh;
 
 		/* the same parameters, and all nodes get a value even if only one needs it */
-		other.node = &node;
-		other.keys = cxt.keys;
-		other.flow_rels = flow_rels;
 		other.exchanges = flow_exchanges(flow_rels);
 		other.params = cxt.params;
 		other.param_types = cxt.param_types;
@@ -824,20 +811,6 @@ build_query(PlannerInfo *root, RelOptInfo *rel, List *conditions, List *pathkeys
 	out->send_sql = cxt.leaving == NIL ? NULL : rf_sending_statement(cxt.leaving);
 	out->join_sql = cxt.leaving == NIL ? NULL : rf_computing_statement(out->sql, cxt.leaving);
 	return out;
-}
-
-RfRemoteQuery *
-rf_build_query(PlannerInfo *root, RelOptInfo *rel, List *conditions, List *pathkeys, bool limit,
-			   const char *locking, bool for_estimate)
-{
-	return build_query(root, rel, conditions, pathkeys, limit, locking, for_estimate, NIL);
-}
-
-RfRemoteQuery *
-rf_build_flow_query(PlannerInfo *root, RelOptInfo *rel, List *conditions, List *pathkeys,
-					bool limit, List *rels)
-{
-	return build_query(root, rel, conditions, pathkeys, limit, NULL, false, rels);
 }
 
 /* Joins one more FROM item of a relation to those in buf. */
@@ -992,7 +965,6 @@ rf_build_insert(PlannerInfo *root, RfRelInfo *info, Oid relid, const char *confl
 	ForeignTable *table = GetForeignTable(relid);
 	RfTableOptions opts;
 	NodeText	node = {0};
-	List	   *values = NIL;
 	StringInfoData buf;
 	ListCell   *lc;
 
@@ -1004,12 +976,10 @@ rf_build_insert(PlannerInfo *root, RfRelInfo *info, Oid relid, const char *confl
 		appendStringInfo(&buf, "%s%s", lc == list_head(statement->target_attrs) ? "(" : ", ",
 						 quote_identifier(rf_column_name(relid, lfirst_int(lc))));
 	appendStringInfoString(&buf, ") ");
-	foreach(lc, statement->targets)
-		values = lappend(values, lfirst_node(TargetEntry, lc)->expr);
 	cxt.node = &node;
 	cxt.assigned = true;
 	cxt.writes = true;
-	rf_append_statement(&buf, &cxt, info, values,
+	rf_append_statement(&buf, &cxt, info, get_tlist_exprs(statement->targets, true),
 						IS_SIMPLE_REL(info->rel) && info->select == NULL && info->fragment == NULL ?
 						info->planned.conditions : scan->remote_conds, NIL, false);
 	if (conflict)

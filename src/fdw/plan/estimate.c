@@ -140,7 +140,7 @@ estimate_remotely(PlannerInfo *root, RelOptInfo *rel, List *join_conds, List *pa
 		rf_classify_conditions(root, rel, join_conds, &remote_join_conds, &local_join_conds);
 		conditions = rf_bare_clauses(list_concat_copy(info->remote_conds, remote_join_conds));
 	}
-	query = rf_build_query(root, rel, conditions, pathkeys, limit, NULL, true);
+	query = rf_build_query(root, rel, conditions, pathkeys, limit, NULL, true, NIL);
 	ask_data_node(info, query->sql, &est->retrieved_rows, &est->width, &est->startup_cost,
 				  &est->total_cost);
 	est->retrieved_rows = clamp_row_est(est->retrieved_rows);

@@ -501,7 +501,7 @@ add_keys(PlannerInfo *root, RelOptInfo *rel, List *remote_exprs, Expr *condition
 	Param	   *keys;
 
 	*query = rf_build_query(root, rel, lappend(list_copy(remote_exprs), condition), NIL, false,
-							locking, false);
+							locking, false, NIL);
 	keys = list_length((*query)->params) == place + 1 ? llast((*query)->params) : NULL;
 	if (keys == NULL || !IsA(keys, Param) || keys->paramid != RF_KEYS_PARAM)
 		elog(ERROR, "the keys are not the last parameter of a remote statement");
@@ -638,10 +638,11 @@ rdmaGetForeignPlan(PlannerInfo *root, RelOptInfo *rel, Oid foreigntableid,
 		local_exprs = rf_bare_clauses(info->local_conds);
 
 	if (info->local_rels != NIL)
-		by_flow = rf_build_flow_query(root, rel, remote_exprs, best_path->path.pathkeys, limit,
-									  info->local_rels);
+		by_flow = rf_build_query(root, rel, remote_exprs, best_path->path.pathkeys, limit, NULL,
+								 false, info->local_rels);
 	query = rf_divides_local(info) ? by_flow :
-		rf_build_query(root, rel, remote_exprs, best_path->path.pathkeys, limit, locking, false);
+		rf_build_query(root, rel, remote_exprs, best_path->path.pathkeys, limit, locking, false,
+					   NIL);
 	if (keys != NULL)
 		plan->all_sql = add_keys(root, rel, remote_exprs, keys, locking, &query);
 	take_local_params(query->params, plan);

@@ -33,7 +33,6 @@
 
 #include "plan.h"
 
-
 /* One join of a pair of statements. */
 typedef struct JoinWay
 {
@@ -60,7 +59,6 @@ typedef struct JoinSide
 	RfLeast		moved;			/* moved by keys */
 	RfLeast		filtered;		/* the same, where either side may be filtered */
 	bool		may_be_filtered;
-
 	/* see is_worth() */
 	Cost		dearer_here;	/* of a join where its rows are */
 	Cost		dearer_there;	/* and where the other side's are that go to them */
@@ -205,6 +203,16 @@ move_inner(JoinContext *cxt, RfRelInfo *inner, List *keys, bool computed)
 	return !inner->local && (cxt->jointype == JOIN_SEMI || cxt->jointype == JOIN_ANTI) ?
 		rf_move_different(cxt->root, inner, keys, computed) :
 		rf_move(cxt->root, inner, keys, computed);
+}
+
+/* One side as it is where the equalities' keys say. */
+static RfRelInfo *
+move_by(JoinContext *cxt, RfRelInfo *side, bool outer, List *equalities, bool computed)
+{
+	List	   *keys = rf_equal_exprs(equalities, outer);
+
+	return outer ? rf_move(cxt->root, side, keys, computed) :
+		move_inner(cxt, side, keys, computed);
 }
 
 /* The placement of a join where this side's rows are. */
@@ -433,23 +441,19 @@ add_filter(JoinContext *cxt, RfRelInfo **outer, RfRelInfo **inner, RfRelInfo *so
 		filtered_outer = filtered_side(cxt, *outer, *inner, equalities);
 	if (needs_partners(cxt, false))
 		filtered_inner = filtered_inner_side(cxt, *inner, source, *outer, equalities);
-	if (filtered_outer != NULL && filtered_inner != NULL)
-	{
-		if (filtered_outer->rel_total_cost + (*inner)->rel_total_cost <
-			filtered_inner->rel_total_cost + (*outer)->rel_total_cost)
-			filtered_inner = NULL;
-		else
-			filtered_outer = NULL;
-	}
-	if (filtered_outer != NULL)
-	{
-		rf_note_rows(*inner);
-		*outer = filtered_outer;
-	}
+	if (filtered_outer != NULL && filtered_inner != NULL &&
+		filtered_outer->rel_total_cost + (*inner)->rel_total_cost <
+		filtered_inner->rel_total_cost + (*outer)->rel_total_cost)
+		filtered_inner = NULL;
 	if (filtered_inner != NULL)
 	{
 		rf_note_rows(*outer);
 		*inner = filtered_inner;
+	}
+	else if (filtered_outer != NULL)
+	{
+		rf_note_rows(*inner);
+		*outer = filtered_outer;
 	}
 }
 
@@ -457,8 +461,8 @@ static void
 repartition_both(JoinContext *cxt, RfRelInfo *outer, RfRelInfo *inner, List *equalities,
 				 bool computed)
 {
-	RfRelInfo  *place = rf_move(cxt->root, outer, rf_equal_exprs(equalities, true), computed);
-	RfRelInfo  *other = move_inner(cxt, inner, rf_equal_exprs(equalities, false), computed);
+	RfRelInfo  *place = move_by(cxt, outer, true, equalities, computed);
+	RfRelInfo  *other = move_by(cxt, inner, false, equalities, computed);
 
 	if (list_length(equalities) == 1)
 		treat_heavy_keys(cxt, place, other);
@@ -521,20 +525,15 @@ repartition_one(JoinContext *cxt, RfRelInfo *outer, RfRelInfo *inner, bool outer
 	bool		tried = list_length(equalities) == 1 ||
 		list_length(equalities) == list_length(cxt->equalities);
 	RfRelInfo  *filtered = NULL;
-	RfRelInfo  *stays;
-	RfRelInfo  *moves;
+	RfRelInfo  *stays = outer_stays ? outer : inner;
+	RfRelInfo  *moves = move_by(cxt, outer_stays ? inner : outer, !outer_stays, equalities,
+								computed);
 
-	if (!outer_stays)
-		moves = rf_move(cxt->root, outer, rf_equal_exprs(equalities, true), computed);
-	else
-		moves = move_inner(cxt, inner, rf_equal_exprs(equalities, false), computed);
-	stays = outer_stays ? outer : inner;
 	if (!rf_is_disabled(RF_EXCHANGE_FILTERS) && !computed && rf_can_move(cxt->root, stays) &&
 		needs_partners(cxt, !outer_stays) &&
 		(!tried || rf_exchange_strategy == RF_STRATEGY_REPARTITION_ONE))
 	{
-		stays = outer_stays ? rf_move(cxt->root, outer, rf_equal_exprs(equalities, true), false) :
-			move_inner(cxt, inner, rf_equal_exprs(equalities, false), false);
+		stays = move_by(cxt, stays, outer_stays, equalities, false);
 		filtered = outer_stays ? filtered_inner_side(cxt, moves, inner, stays, equalities) :
 			filtered_side(cxt, moves, stays, equalities);
 	}
@@ -919,76 +918,6 @@ find_all_ways(JoinContext *cxt, RfRelInfo *joined)
 	}
 }
 
-/* ---------- memory ---------- */
-
-/*
- * Most ways are found for nothing. A large query has ten thousands of them, and fresh memory for
- * each would take longer than all else: they are made in the memory of one pair of sides, and what
- * a statement keeps of them is copied.
- */
-static List *
-keep_exprs(List *exprs, MemoryContext pair)
-{
-	List	   *result = NIL;
-	ListCell   *lc;
-
-	foreach(lc, exprs)
-		result = lappend(result, GetMemoryChunkContext(lfirst(lc)) == pair ?
-						 copyObject(lfirst(lc)) : lfirst(lc));
-	return result;
-}
-
-static List *
-keep_keys(List *keys, MemoryContext pair)
-{
-	List	   *result = NIL;
-	ListCell   *lc;
-
-	foreach(lc, keys)
-		result = lappend(result, keep_exprs((List *) lfirst(lc), pair));
-	return result;
-}
-
-/*
- * A side, with all that it was made of for this pair. known: Lists of what was copied, and its
- * copy.
- */
-static RfRelInfo *
-keep_side(RfRelInfo *side, MemoryContext pair, List **known)
-{
-	RfRelInfo  *copy;
-	RfFragment *fragment;
-	ListCell   *lc;
-
-	if (side == NULL || GetMemoryChunkContext(side) != pair)
-		return side;
-	foreach(lc, *known)
-	{
-		if (linitial((List *) lfirst(lc)) == side)
-			return lsecond((List *) lfirst(lc));
-	}
-	copy = palloc(sizeof(RfRelInfo));
-	*copy = *side;
-	*known = lappend(*known, list_make2(side, copy));
-	if (copy->select != NULL && GetMemoryChunkContext(copy->select) == pair)
-	{
-		copy->select = palloc(sizeof(RfSelect));
-		*copy->select = *side->select;
-		copy->select->info = keep_side(copy->select->info, pair, known);
-	}
-	copy->upper.scan = keep_side(copy->upper.scan, pair, known);
-	if (GetMemoryChunkContext(side->fragment) != pair)
-		return copy;
-	copy->fragment = fragment = palloc(sizeof(RfFragment));
-	*fragment = *side->fragment;
-	fragment->keys = keep_keys(fragment->keys, pair);
-	fragment->move_keys = keep_exprs(fragment->move_keys, pair);
-	fragment->heavy = fragment->heavy != NULL ? pstrdup(fragment->heavy) : NULL;
-	fragment->moved = keep_side(fragment->moved, pair, known);
-	fragment->filter = keep_side(fragment->filter, pair, known);
-	return copy;
-}
-
 /*
  * Adds to the join the statements for one pair of sides that pay. Each begins as a copy of
  * `joined`, which is not kept.
@@ -1050,9 +979,9 @@ rf_join_choices(PlannerInfo *root, RelOptInfo *joinrel, RfRelInfo *joined, RfRel
 			pfree(info);
 			continue;
 		}
-		info->join.outer = keep_side(info->join.outer, pair, &kept);
-		info->join.inner = keep_side(info->join.inner, pair, &kept);
-		info->fragment->keys = keep_keys(info->fragment->keys, pair);
+		info->join.outer = rf_keep_side(info->join.outer, pair, &kept);
+		info->join.inner = rf_keep_side(info->join.inner, pair, &kept);
+		info->fragment->keys = rf_keep_keys(info->fragment->keys, pair);
 		rf_add_path(root, joinrel, (Path *)
 					rf_create_foreign_join_path(root, joinrel, info->est.rows,
 												info->est.startup_cost,

@@ -672,6 +672,13 @@ extern bool rf_can_move(PlannerInfo *root, RfRelInfo *info);
 extern void rf_join_choices(PlannerInfo *root, RelOptInfo *joinrel, RfRelInfo *joined,
 							RfRelInfo *known, List *fdw_restrictinfo);
 
+/*
+ * join_memory.c: keys, and a side of a join with all that it was made of for this pair of sides,
+ * copied as far as they are in the pair's memory. known: Lists of what was copied, and its copy.
+ */
+extern List *rf_keep_keys(List *keys, MemoryContext pair);
+extern RfRelInfo *rf_keep_side(RfRelInfo *side, MemoryContext pair, List **known);
+
 /* Not if rows are locked, or may have to be rechecked here. */
 extern bool rf_nodes_may_join(PlannerInfo *root);
 

@@ -27,28 +27,22 @@
  */
 #include "postgres.h"
 
-#include "catalog/pg_type.h"
 #include "common/hashfn.h"
 #include "executor/executor.h"
-#include "lib/ilist.h"
 #include "miscadmin.h"
 #include "nodes/extensible.h"
 #include "nodes/nodeFuncs.h"
-#include "portability/instr_time.h"
-#include "utils/array.h"
 #include "utils/datum.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/ruleutils.h"
-#include "utils/sortsupport.h"
 #include "utils/syscache.h"
 
 #include "rdma_fdw/compat.h"
 
 #include "fdw/plan/plan_private.h"
 #include "exec.h"
-#include "lookahead.h"
-#include "scan_state.h"
+#include "lookup_state.h"
 
 /* Values are expected for no more than would find so many rows, as far as is known. */
 #define ROWS_EXPECTED	20000
@@ -66,22 +60,6 @@
 
 /* Rows of a value that was looked up alone are kept if they are no more than these. */
 #define ROWS_KEPT		1000
-
-/* Values of all parameters, and the rows that are known to belong to them */
-typedef struct Known
-{
-	Datum	   *values;
-	bool	   *isnull;
-	int			part;			/* of the scan, which alone has rows for them; -1: any */
-	MinimalTuple *rows;
-	MinimalTuple only_row;		/* if there is space for one */
-	int			row_count;
-	int			row_space;
-	bool		complete;		/* these are all of its rows */
-	bool		expected;		/* it is in the list of expected values */
-	bool		of_row;			/* a row's column, to find the key */
-	uint64		pass;			/* of the lookup, that reads its rows */
-} Known;
 
 typedef struct KnownEntry
 {
@@ -105,117 +83,6 @@ static bool same_known(const RfLookup *lookup, const Known *one, const Known *ot
 #define SH_DECLARE
 #define SH_DEFINE
 #include "lib/simplehash.h"
-
-typedef struct ValueType
-{
-	Oid			type;
-	int16		length;
-	bool		by_value;
-	char		align;
-} ValueType;
-
-/* A lookup by keys */
-typedef struct Keys
-{
-	FmgrInfo	hash_key;
-	FmgrInfo	hash_column;
-	FmgrInfo	same_key;		/* two keys */
-	FmgrInfo	equal;			/* a column and a key */
-	Oid			collation;
-	int			column;			/* in the scan's rows */
-	double		key_rows;		/* the cost of sending a key, in rows */
-	double		most;			/* after lookups that cost this many rows, all are read */
-	bool		first_rows;		/* begin with few keys */
-
-	/* since the Lookahead started: */
-	bool		one_statement;	/* there may be no other */
-	bool		asked;
-	bool		all_rows;		/* the statement asks for all */
-	bool		more;			/* keys will follow those expected */
-	double		spent;			/* in rows */
-} Keys;
-
-/* The parameters, whose values rows are looked up for */
-typedef struct LookupParams
-{
-	List	   *exprs;			/* ExprStates; further parameters of the scan may follow them */
-	int			count;
-	ValueType  *types;
-	Datum	   *values;			/* that they have now */
-	bool	   *isnull;
-} LookupParams;
-
-typedef struct KnownList
-{
-	Known	  **values;
-	int			count;
-	int			space;
-} KnownList;
-
-/* Values of which rows are known or expected. The contexts are emptied as a whole. */
-typedef struct KnownValues
-{
-	MemoryContext context;		/* of the values, and of all that follow */
-	MemoryContext rows;			/* of their rows */
-	known_hash *table;
-	KnownList	expected;
-	KnownList	order;			/* all values that the Lookahead has told, in its order, in which
-								 * the plan above asks for them */
-	int			next;			/* in it */
-} KnownValues;
-
-/* How many values are looked up at once, by what the last statements took */
-typedef struct LookupPace
-{
-	int			most;			/* as more have found too many rows */
-	int			sent_values;	/* in the last statement, */
-	instr_time	sent_at;
-	double		value_ms;		/* and the time that each took; 0: not known */
-	double		value_ms_before;	/* the same with the last other number of values */
-} LookupPace;
-
-/* Rows on their way to the plan above */
-typedef struct LookupRows
-{
-	Known	   *current;		/* whose rows are handed on; NULL: ask for the parameters' values */
-	int			next;			/* of them */
-	bool		direct;			/* they come from the scan */
-	TupleTableSlot *row;		/* columns and keys, to copy */
-	TupleTableSlot *kept_row;
-	int			column_count;	/* of a row */
-	int			sort_count;		/* keys behind the columns */
-	SortSupport sort;
-} LookupRows;
-
-/* For EXPLAIN and for later estimates */
-typedef struct LookupCounters
-{
-	uint64		statements;
-	uint64		values;			/* in them */
-	uint64		rows;			/* found for them, as far as all were read */
-	uint64		read_values;	/* whose rows were all read */
-	uint64		lookups;
-	bool		read_all;
-} LookupCounters;
-
-struct RfLookup
-{
-	CustomScanState css;		/* must be first */
-	dlist_node	node;			/* in `lookups` */
-	MemoryContextCallback gone;
-	int			number;
-	ForeignScanState *scan;
-	LookupParams params;
-	Keys	   *keys;			/* NULL: each row comes with the place of its values */
-	RfSingleNode *single;		/* which node has the rows for their values; NULL: any may */
-	int			part_count;		/* of the scan */
-	KnownValues known;
-	LookupPace	pace;
-	LookupRows	rows;
-	MemoryContext sent;			/* the arrays of the last statement */
-	uint64		pass;			/* of the scan */
-	LookupCounters counters;
-};
 
 /* The lookups of all plans that are set up in this backend. */
 static dlist_head lookups = DLIST_STATIC_INIT(lookups);
@@ -684,105 +551,9 @@ rescan_lookup(CustomScanState *css)
 	lookup->rows.current = NULL;
 }
 
-/* ---------- statements ---------- */
+/* ---------- rows ---------- */
 
-/*
- * Builds the parameter arrays for the values that belong to a part (-1: all), and an array of their
- * 1-based positions. Returns NULL if there are no such values. Each is accompanied by its place
- * among all, from 1.
- */
-static Datum *
-arrays_for(RfLookup *lookup, Known *const *values, int count, int part)
-{
-	Datum	   *arrays = palloc_array(Datum, lookup->params.count + 1);
-	Datum	   *members = palloc_array(Datum, count);
-	bool	   *isnull = palloc0_array(bool, count);
-	ArrayType  *array;
-	int			taken = 0;
-	int			lower = 1;
-
-	for (int i = 0; i < count; i++)
-	{
-		if (part < 0 || values[i]->part == part)
-			members[taken++] = Int64GetDatum(i + 1);
-	}
-	if (taken == 0)
-		return NULL;
-	array = construct_md_array(members, isnull, 1, &taken, &lower, INT8OID, 8, FLOAT8PASSBYVAL,
-							   TYPALIGN_DOUBLE);
-	arrays[lookup->params.count] = PointerGetDatum(array);
-	for (int i = 0; i < lookup->params.count; i++)
-	{
-		const ValueType *type = &lookup->params.types[i];
-
-		taken = 0;
-		for (int j = 0; j < count; j++)
-		{
-			if (part >= 0 && values[j]->part != part)
-				continue;
-			members[taken] = values[j]->values[i];
-			isnull[taken++] = values[j]->isnull[i];
-		}
-		arrays[i] = PointerGetDatum(construct_md_array(members, isnull, 1, &taken, &lower,
-													   type->type, type->length, type->by_value,
-													   type->align));
-	}
-	return arrays;
-}
-
-/*
- * Lets the scan ask for the rows with these keys or for all, or read what it has kept of them once
- * more.
- */
-static void
-send_keys(RfLookup *lookup, Known *const *values, int count)
-{
-	Keys	   *keys = lookup->keys;
-	const ValueType *type = &lookup->params.types[0];
-	Datum	   *members;
-
-	if (keys->one_statement && keys->asked)
-		return;
-	/* the first statement is for all */
-	if (keys->one_statement && lookup->known.expected.count > 0)
-	{
-		values = lookup->known.expected.values;
-		count = lookup->known.expected.count;
-		keys->all_rows = keys->more;
-	}
-	else if (keys->asked && keys->spent > keys->most)
-		keys->all_rows = true;
-	keys->asked = true;
-	if (keys->all_rows)
-	{
-		lookup->counters.statements += lookup->counters.read_all ? 0 : 1;
-		lookup->counters.read_all = true;
-		rf_scan_ask_all(lookup->scan, keys->one_statement || keys->more);
-		return;
-	}
-	members = palloc_array(Datum, count);
-	for (int i = 0; i < count; i++)
-		members[i] = values[i]->values[0];
-	rf_scan_set_keys(lookup->scan,
-					 PointerGetDatum(construct_array(members, count, type->type, type->length,
-													 type->by_value, type->align)),
-					 keys->one_statement);
-	keys->spent += count * keys->key_rows;
-	lookup->counters.values += count;
-	lookup->counters.statements++;
-}
-
-/* Notes the time at which a statement that asks for `count` values starts. */
-static void
-note_start(LookupPace *pace, int count)
-{
-	if (count != pace->sent_values)
-		pace->value_ms_before = pace->value_ms;
-	pace->sent_values = count;
-	INSTR_TIME_SET_CURRENT(pace->sent_at);
-}
-
-/* Its rows are here. */
+/* The rows of the last statement are here. */
 static void
 note_end(LookupPace *pace)
 {
@@ -791,39 +562,6 @@ note_end(LookupPace *pace)
 	INSTR_TIME_SET_CURRENT(now);
 	INSTR_TIME_SUBTRACT(now, pace->sent_at);
 	pace->value_ms = INSTR_TIME_GET_MILLISEC(now) / pace->sent_values;
-}
-
-/* Starts the scan with these values. */
-static void
-send(RfLookup *lookup, Known *const *values, int count)
-{
-	MemoryContext caller;
-	Datum	  **parts;
-
-	lookup->pass++;
-	for (int i = 0; i < count; i++)
-		values[i]->pass = lookup->pass;
-	if (lookup->keys == NULL || !lookup->keys->one_statement || !lookup->keys->asked)
-		MemoryContextReset(lookup->sent);
-	caller = MemoryContextSwitchTo(lookup->sent);
-	if (lookup->keys != NULL)
-		send_keys(lookup, values, count);
-	else if (lookup->single == NULL)
-		rf_scan_set_local(lookup->scan, arrays_for(lookup, values, count, -1));
-	else
-	{
-		parts = palloc_array(Datum *, lookup->part_count);
-		for (int i = 0; i < lookup->part_count; i++)
-			parts[i] = arrays_for(lookup, values, count, i);
-		rf_scan_set_local_by_part(lookup->scan, parts);
-	}
-	MemoryContextSwitchTo(caller);
-	note_start(&lookup->pace, count);
-	ExecReScan(&lookup->scan->ss.ps);
-	if (lookup->keys != NULL)
-		return;
-	lookup->counters.statements++;
-	lookup->counters.values += count;
 }
 
 /* The key of this pass that the row has; NULL: it has another key. */
@@ -1004,7 +742,7 @@ look_up_expected(RfLookup *lookup, Known *wanted)
 	/* some may have been read in part */
 	for (int i = 0; i < count; i++)
 		expected[i]->row_count = 0;
-	send(lookup, expected, count);
+	rf_lookup_send(lookup, expected, count);
 	while ((row = receive(lookup, expected, count, &known)) != NULL)
 	{
 		keep(&lookup->known, known, row);
@@ -1058,7 +796,7 @@ find_rows(RfLookup *lookup)
 	{
 		expect_nothing(&lookup->known.expected);
 		known->row_count = 0;
-		send(lookup, &known, 1);
+		rf_lookup_send(lookup, &known, 1);
 		rows->direct = true;
 	}
 	rows->current = known;

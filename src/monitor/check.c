@@ -1,15 +1,10 @@
 /*
- * check.c - rdma.check(server): the possible problems between this node and a server, one row each,
- * with the remedy.
+ * check.c - the steps of rdma.check(server) (check_run.c): the possible problems between this node
+ * and a server, one row each, with the remedy.
  *
- * Goes from near to far: library, engine, device, database connection, the other node's extension
- * and engine, the connection between the engines, and a short stream. A step that fails gives a row
- * and not an error, and ends the check where the next steps need it; each runs in a subtransaction
- * of its own, so the session survives. Runs with the caller's rights and user mapping. A server
- * with nodes is checked at each of them.
- *
- * It is used when something hangs, so it must not hang itself: all steps that need the other node
- * share a time limit, and a step that it ends gives a row as well.
+ * They go from near to far: library, engine, device, database connection, the other node's
+ * extension and engine, the connection between the engines, and a short stream. They run with the
+ * caller's rights and user mapping.
  */
 #include "postgres.h"
 
@@ -18,7 +13,6 @@
 #include "access/genam.h"
 #include "access/htup_details.h"
 #include "access/table.h"
-#include "access/xact.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_collation.h"
 #include "catalog/pg_foreign_server.h"
@@ -27,8 +21,6 @@
 #include "commands/defrem.h"
 #include "executor/spi.h"
 #include "fmgr.h"
-#include "foreign/foreign.h"
-#include "funcapi.h"
 #include "miscadmin.h"
 #include "portability/instr_time.h"
 #include "utils/acl.h"
@@ -36,58 +28,23 @@
 #include "utils/date.h"
 #include "utils/fmgrprotos.h"
 #include "utils/lsyscache.h"
-#include "utils/memutils.h"
-#include "utils/resowner.h"
 #include "utils/syscache.h"
-#include "utils/tuplestore.h"
-
-#include "utils/timeout.h"
-#include "utils/timestamp.h"
 
 #include "rdma_fdw/batch.h"
 #include "rdma_fdw/compat.h"
 #include "rdma_fdw/exchange.h"
 #include "rdma_fdw/guc.h"
-#include "rdma_fdw/remote.h"
 #include "remote/placement.h"
 #include "shmem/arena.h"
 #include "shmem/layout.h"
 #include "shmem/peer_table.h"
+#include "check.h"
 #include "monitor.h"
-
-PG_FUNCTION_INFO_V1(rdma_check);
 
 #define ROUND_TRIPS			7
 #define STREAM_ROWS			1024
 #define STREAM_ROW_BYTES	65000
-#define SLACK_MS			5000	/* beyond the time that the engines need to find out that
-									 * nothing gets through */
-#define CLEANUP_MS			30000	/* time to end a step that hangs with its session */
 #define TABLES_NAMED		10
-
-typedef struct CheckRow
-{
-	const char *item;
-	const char *status;
-	const char *value;
-	const char *fix;
-} CheckRow;
-
-typedef struct Check
-{
-	MemoryContext context;		/* of the rows */
-	List	   *rows;
-	Oid			serverid;		/* of the server that is asked for, or of the node that the steps
-								 * are about */
-	UserMapping *user;
-	const char *server;			/* with nodes */
-	List	   *nodes;			/* OidList: its nodes' servers; NIL: an ordinary server */
-	const char *node;			/* named in front of items; NULL: an ordinary server */
-	RfSession  *session;
-	RfHelloReply hello;
-	bool		stop;			/* the next steps need the failed step */
-	TimestampTz deadline;		/* of the steps at this node; 0 = no deadline */
-} Check;
 
 static const char *
 kept(Check *check, const char *text)
@@ -95,8 +52,8 @@ kept(Check *check, const char *text)
 	return text && text[0] ? MemoryContextStrdup(check->context, text) : NULL;
 }
 
-static void
-add(Check *check, const char *item, const char *status, const char *value, const char *fix)
+void
+rf_check_add(Check *check, const char *item, const char *status, const char *value, const char *fix)
 {
 	MemoryContext old = MemoryContextSwitchTo(check->context);
 	CheckRow   *row = palloc(sizeof(CheckRow));
@@ -107,139 +64,6 @@ add(Check *check, const char *item, const char *status, const char *value, const
 	row->fix = kept(check, fix);
 	check->rows = lappend(check->rows, row);
 	MemoryContextSwitchTo(old);
-}
-
-static void
-ok(Check *check, const char *item, const char *value)
-{
-	add(check, item, "ok", value, NULL);
-}
-
-static void
-info(Check *check, const char *item, const char *value, const char *fix)
-{
-	add(check, item, "info", value, fix);
-}
-
-static void
-problem(Check *check, const char *item, const char *value, const char *fix)
-{
-	add(check, item, "problem", value, fix);
-}
-
-/* ---------- time ---------- */
-
-/* Time in which the engines find out any problem. */
-static int
-limit_ms(void)
-{
-	return Min((int64) rf_connect_timeout + rf_peer_timeout + SLACK_MS, INT_MAX / 2);
-}
-
-static volatile sig_atomic_t time_is_up = false;
-
-/* Cancels the step. A cancel of the user's own that is pending stays that. */
-static void
-end_step(void)
-{
-	if (QueryCancelPending)
-		return;
-	time_is_up = true;
-	QueryCancelPending = true;
-	InterruptPending = true;
-	SetLatch(MyLatch);
-}
-
-static TimeoutId
-step_timeout(void)
-{
-	static bool registered = false;
-	static TimeoutId id;
-
-	if (!registered)
-		id = RegisterTimeout(USER_TIMEOUT, end_step);
-	registered = true;
-	return id;
-}
-
-/* The step has ended, in time or not. True: it was ended by us. */
-static bool
-stop_clock(Check *check)
-{
-	bool		ended;
-
-	if (check->deadline == 0)
-		return false;
-	disable_timeout(step_timeout(), false);
-	ended = time_is_up;
-	if (ended)
-		QueryCancelPending = false;
-	time_is_up = false;
-	return ended;
-}
-
-/* ---------- steps ---------- */
-
-typedef struct CheckStep
-{
-	const char *item;
-	void		(*step) (Check *check);
-	const char *fix;			/* of an error without a hint of its own; NULL: see the logs */
-} CheckStep;
-
-/* Run a step; an error becomes its row. False: it failed. */
-static bool
-run_step(Check *check, const CheckStep *step)
-{
-	MemoryContext old = CurrentMemoryContext;
-	ResourceOwner owner = CurrentResourceOwner;
-	volatile bool good = true;
-
-	if (check->deadline != 0)
-		enable_timeout_at(step_timeout(), check->deadline);
-	BeginInternalSubTransaction(NULL);
-	MemoryContextSwitchTo(old);
-	PG_TRY();
-	{
-		step->step(check);
-		(void) stop_clock(check);
-		ReleaseCurrentSubTransaction();
-		MemoryContextSwitchTo(old);
-		CurrentResourceOwner = owner;
-	}
-	PG_CATCH();
-	{
-		ErrorData  *error;
-		char	   *value;
-		bool		ended = stop_clock(check);
-
-		MemoryContextSwitchTo(old);
-		error = CopyErrorData();
-		FlushErrorState();
-		RollbackAndReleaseCurrentSubTransaction();
-		MemoryContextSwitchTo(old);
-		CurrentResourceOwner = owner;
-
-		/* The user wants to stop, not to learn about it. */
-		if ((error->sqlerrcode == ERRCODE_QUERY_CANCELED && !ended) ||
-			error->sqlerrcode == ERRCODE_ADMIN_SHUTDOWN)
-			ReThrowError(error);
-		if (error->sqlerrcode == ERRCODE_QUERY_CANCELED)
-			problem(check, step->item,
-					psprintf("not known: there was no answer within %d s", limit_ms() / 1000),
-					"See that this node and the other one are not overloaded, and that packets get "
-					"through in both directions.");
-		else
-		{
-			value = error->detail ? psprintf("%s (%s)", error->message, error->detail) :
-				error->message;
-			problem(check, step->item, value, error->hint ? error->hint : step->fix ? step->fix :
-					"The server logs of this node and of the other one say more.");
-		}
-		good = false;
-	}
-	PG_END_TRY();
-	return good;
 }
 
 /* ---------- this node ---------- */
@@ -602,12 +426,6 @@ check_prepared(Check *check)
 			 "and restart that server.");
 }
 
-static int
-hex_digit(char c)
-{
-	return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 /*
  * Asks the node's rdma_internal.hello for a greeting and compares wire version, type images and
  * identity; reports where rows would travel otherwise than expected.
@@ -617,25 +435,20 @@ check_hello(Check *check)
 {
 	RfHelloRequest request;
 	RfTypeImage image;
-	StringInfoData sql;
+	char		digits[2 * sizeof(request) + 1] = {0};
 	char	   *answer;
-	uint8	   *bytes = (uint8 *) &check->hello;
-	size_t		i;
 
 	rf_hello_request(&request, false);
-	initStringInfo(&sql);
-	appendStringInfoString(&sql, "SELECT pg_catalog.encode(rdma_internal.hello('\\x");
-	for (i = 0; i < sizeof(request); i++)
-		appendStringInfo(&sql, "%02x", ((uint8 *) &request)[i]);
-	appendStringInfoString(&sql, "'), 'hex')");
-	answer = remote_value(check, sql.data);
+	(void) hex_encode((const char *) &request, sizeof(request), digits);
+	answer = remote_value(check, psprintf("SELECT pg_catalog.encode("
+										  "rdma_internal.hello('\\x%s'), 'hex')", digits));
 	if (answer == NULL || strlen(answer) < 2 * sizeof(uint32))
 		ereport(ERROR,
 				(errcode(ERRCODE_PROTOCOL_VIOLATION),
 				 errmsg("the other node's rdma_internal.hello answered with something else")));
 	memset(&check->hello, 0, sizeof(check->hello));
-	for (i = 0; i < sizeof(check->hello) && answer[2 * i] && answer[2 * i + 1]; i++)
-		bytes[i] = hex_digit(answer[2 * i]) << 4 | hex_digit(answer[2 * i + 1]);
+	(void) hex_decode(answer, Min(strlen(answer) / 2, sizeof(check->hello)) * 2,
+					  (char *) &check->hello);
 
 	if (check->hello.wire_version != RF_WIRE_VERSION)
 	{
@@ -659,7 +472,7 @@ check_hello(Check *check)
 /* ---------- between the engines ---------- */
 
 static void
-read_all(Check *check, const char *sql, uint32 buffers, uint64 *bytes)
+read_all(Check *check, const char *sql, uint64 *bytes)
 {
 	RfStreamColumn column;
 	RfStreamSpec spec;
@@ -675,7 +488,7 @@ read_all(Check *check, const char *sql, uint32 buffers, uint64 *bytes)
 	spec.source = "rdma.check";
 	spec.column_count = 1;
 	spec.columns = &column;
-	spec.receive_buffers = buffers;
+	spec.receive_buffers = rf_receive_buffers;
 	spec.receive_buffer_size = rf_receive_buffer_size * 1024;
 	spec.inline_limit = 0;
 	spec.in_place = true;
@@ -718,8 +531,8 @@ check_encryption(Check *check, int peer)
 			hint = "Anyone reading the network can read the rows. List it in "
 				"rdma_fdw.trusted_networks if it is protected, or set "
 				"rdma_fdw.encryption = require on one of the two nodes: then the engines use TCP.";
-		add(check, "encryption", rf_session_encrypted(check->session) ? "problem" : "info",
-			encryption, hint);
+		rf_check_add(check, "encryption", rf_session_encrypted(check->session) ? "problem" : "info",
+					 encryption, hint);
 	}
 }
 
@@ -731,7 +544,7 @@ check_connection(Check *check)
 	int			peer;
 
 	/* One row that may not come over libpq makes the engines connect. */
-	read_all(check, "SELECT 'connect'::pg_catalog.text", rf_receive_buffers, &bytes);
+	read_all(check, "SELECT 'connect'::pg_catalog.text", &bytes);
 	peer = rf_peer_find(&check->hello.node, false);
 	if (peer == RF_NO_PEER)
 		ereport(ERROR,
@@ -812,7 +625,7 @@ check_bandwidth(Check *check)
 	instr_time	end;
 
 	INSTR_TIME_SET_CURRENT(start);
-	read_all(check, sql, rf_receive_buffers, &bytes);
+	read_all(check, sql, &bytes);
 	INSTR_TIME_SET_CURRENT(end);
 	INSTR_TIME_SUBTRACT(end, start);
 	ok(check, "bandwidth",
@@ -1004,125 +817,48 @@ check_exchange(Check *check)
 	ok(check, "exchange", "the engines of all nodes are connected with each other");
 }
 
-/* The next rows are about another node. */
-static void
-start_clock(Check *check)
-{
-	check->deadline = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), limit_ms());
-}
+/* ---------- lists ---------- */
 
-static void
-run_steps(Check *check, const CheckStep *steps, int count)
-{
-	for (int i = 0; i < count && !check->stop; i++)
-	{
-		if (!run_step(check, &steps[i]))
-			check->stop = true;
-	}
-}
-
-/*
- * rdma.check(server): runs the steps for this node, and with a server the steps for it or its
- * nodes, one after the other. Each step adds rows; a step that sets `stop` makes the rest of its
- * list meaningless.
- */
-Datum
-rdma_check(PG_FUNCTION_ARGS)
-{
-	static const CheckStep here[] = {
-		{"preload", check_preload},
-		{"statistics", check_statistics},
-		{"engine", check_engine},
-		{"device", check_device},
-		{"transactions", check_transactions}
-	};
-	static const CheckStep there[] = {
-		{"user mapping", check_mapping,
-			"The role needs USAGE on the server, and CREATE USER MAPPING FOR CURRENT_USER SERVER "
-			"... "
-		"OPTIONS (user '...', password '...')."},
-		{"database connection", check_session,
-			"psql must connect from this machine with the same host, port, dbname, user and "
-			"password: see the options of "
-		"the server and of the user mapping, and the data node's pg_hba.conf and log."},
-		{"prepared transactions", check_prepared},
-		{"remote extension", check_remote_extension},
-		{"remote engine", check_remote_engine},
-		{"remote access", check_access},
-		{"wire version", check_hello},
-		{"engine connection", check_connection},
-		{"round trip", check_round_trip},
-		{"bandwidth", check_bandwidth}
-	};
-	static const CheckStep among_nodes[] = {
-		{"row routing", check_routing},
-		{"node identity", check_identity}
-	};
-	static const CheckStep tables[] = {
-		{"columns", check_columns}
-	};
-	static const CheckStep between_nodes[] = {
-		{"exchange", check_exchange},
-		{"columns", check_columns},
-		{"distribution", check_distribution},
-		{"bucket index", check_bucket_indexes}
-	};
-	bool		all_reached = true;
-	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
-	ForeignServer *server = GetForeignServerByName(NameStr(*PG_GETARG_NAME(0)), false);
-	List	   *nodes = rf_server_nodes(server);
-	Check		check;
-	ListCell   *cell;
-
-	InitMaterializedSRF(fcinfo, 0);
-	memset(&check, 0, sizeof(check));
-	check.context = CurrentMemoryContext;
-	check.serverid = server->serverid;
-	check.server = server->servername;
-	check.nodes = nodes;
-	info(&check, "time limit",
-		 psprintf("%d s%s", (limit_ms() + CLEANUP_MS) / 1000, nodes == NIL ? "" : " for each node"),
-		 "rdma_fdw.connect_timeout and rdma_fdw.peer_timeout make most of it.");
-	run_steps(&check, here, lengthof(here));
-	start_clock(&check);
-	if (!check.stop && nodes == NIL)
-	{
-		run_steps(&check, there, lengthof(there));
-		run_steps(&check, tables, lengthof(tables));
-	}
-	else if (!check.stop)
-	{
-		foreach(cell, nodes)
-		{
-			ForeignServer *node = GetForeignServer(lfirst_oid(cell));
-
-			check.node = node->servername;
-			check.serverid = node->serverid;
-			check.session = NULL;
-			check.stop = false;
-			start_clock(&check);
-			run_steps(&check, there, lengthof(there));
-			run_steps(&check, among_nodes, lengthof(among_nodes));
-			all_reached &= !check.stop;
-		}
-		check.node = NULL;
-		start_clock(&check);
-		if (all_reached)
-			run_steps(&check, between_nodes, lengthof(between_nodes));
-	}
-	foreach(cell, check.rows)
-	{
-		CheckRow   *row = lfirst(cell);
-		Datum		values[4];
-		bool		nulls[4] = {false};
-
-		values[0] = CStringGetTextDatum(row->item);
-		values[1] = CStringGetTextDatum(row->status);
-		nulls[2] = row->value == NULL;
-		values[2] = row->value ? CStringGetTextDatum(row->value) : (Datum) 0;
-		nulls[3] = row->fix == NULL;
-		values[3] = row->fix ? CStringGetTextDatum(row->fix) : (Datum) 0;
-		tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
-	}
-	return (Datum) 0;
-}
+/* Each step adds rows; one that sets `stop` makes the rest of its list meaningless. */
+const CheckStep rf_check_here[] = {
+	{"preload", check_preload},
+	{"statistics", check_statistics},
+	{"engine", check_engine},
+	{"device", check_device},
+	{"transactions", check_transactions},
+	{NULL}
+};
+const CheckStep rf_check_there[] = {
+	{"user mapping", check_mapping,
+		"The role needs USAGE on the server, and CREATE USER MAPPING FOR CURRENT_USER SERVER ... "
+	"OPTIONS (user '...', password '...')."},
+	{"database connection", check_session,
+		"psql must connect from this machine with the same host, port, dbname, user and "
+		"password: see the options of the server and of the user mapping, and the data node's "
+	"pg_hba.conf and log."},
+	{"prepared transactions", check_prepared},
+	{"remote extension", check_remote_extension},
+	{"remote engine", check_remote_engine},
+	{"remote access", check_access},
+	{"wire version", check_hello},
+	{"engine connection", check_connection},
+	{"round trip", check_round_trip},
+	{"bandwidth", check_bandwidth},
+	{NULL}
+};
+const CheckStep rf_check_among_nodes[] = {
+	{"row routing", check_routing},
+	{"node identity", check_identity},
+	{NULL}
+};
+const CheckStep rf_check_tables[] = {
+	{"columns", check_columns},
+	{NULL}
+};
+const CheckStep rf_check_between_nodes[] = {
+	{"exchange", check_exchange},
+	{"columns", check_columns},
+	{"distribution", check_distribution},
+	{"bucket index", check_bucket_indexes},
+	{NULL}
+};

@@ -1,6 +1,6 @@
 /*
- * nodes.c - an exchange between 2 to 256 nodes, each of which sends the same number of rows to all
- * of them: shows the costs that grow with the number of nodes.
+ * nodes.c - an exchange between many nodes, each of which sends the same number of rows to all of
+ * them.
  *
  * All nodes are real and in one process, over the simulated fabric, without sockets. Of the
  * product: the lanes (a thread each) with their queues, chains, credits and claims, the flow tables
@@ -10,12 +10,9 @@
  * PostgreSQL. A thread of each node is producer and consumer at once; it routes rows of 64 bytes by
  * a hash, and its batches grow as in an exchange (src/exchange/node_out.c). Nothing is measured in
  * time that the product would have with machines of its own: all of them share this one's cores.
- *
- * Each size runs in a process of its own, so that nothing is left of the one before.
+ * nodes_growth.c counts what it costs.
  */
 #include <errno.h>
-#include <malloc.h>
-#include <math.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -23,119 +20,25 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "../../src/engine/handshake.h"
-#include "../../src/engine/pool.h"
-#include "bench.h"
-#include "shmem/group_order.h"
+#include "nodes.h"
 #include "sim.h"
 
 #include "shmem/life.h"
 #include "shmem/ring.h"
-#include "shmem/slots.h"
-#include "techniques.h"
 
-#define MAX_NODES		256
-#define ROWS			65536	/* of each node */
-#define ROW_BYTES		64
-#define SLOTS			4		/* rdma_fdw.receive_buffers */
-#define SLOT_SIZE		(64u << 10) /* rdma_fdw.receive_buffer_size */
-#define POOL_BUFFERS	16		/* four streams' */
-#define SEGMENT_SIZE	(2u << 20)
-#define CAPACITY		(SLOT_SIZE - (uint32_t) sizeof(RfSlotHeader))
-#define FIRST_ROOM		8192u	/* of a flow's first batch, and the factor by which the next
-								 * batches are larger */
-#define ROOM_GROWTH		4u
-#define GROWING			2		/* batches until they fill a slot */
-#define PATIENCE		8		/* attempts to claim a buffer, after which a lane asks for one:
-								 * MAX_PATIENCE there */
-#define BOUNDS			9
-#define STEP_ROWS		1024	/* interval between two checks for arrivals */
-#define MAX_WR			512
-#define MAX_RECV		1024
-#define PATIENCE_MS		60000	/* only reached on failure */
+SimNode    *bench_sim_nodes;
+int			bench_node_count;
+int			bench_lane_count;
 
-/* Results of one size: of the node that has most of it, but for the totals. */
-typedef struct Growth
-{
-	int			nodes;
-	int			lanes;
-	bool		pooled;
-	uint64_t	qps;
-	uint64_t	qps_of_lane;
-	uint64_t	flows;
-	uint64_t	setup_messages; /* of control connections, sent */
-	uint64_t	setup_bytes;
-	uint64_t	description;	/* bytes of the group's */
-	uint64_t	receive_bytes;	/* receive buffers */
-	uint64_t	send_bytes;
-	uint64_t	segments;		/* lent, and so registered */
-	uint64_t	registrations;
-	uint64_t	memory;			/* bytes of all nodes' engines and of the fabric's queue pairs
-								 * beyond buffers */
-	uint64_t	slots;			/* sent, ends included */
-	uint64_t	slots_most;		/* that the rows of a node can need by design */
-	uint64_t	requests;
-	uint64_t	work_requests;
-	uint64_t	doorbells;
-	uint64_t	control;		/* immediates alone: credits, ends, and asking for buffers */
-	uint64_t	credits;
-	uint64_t	claims;			/* compare-and-swaps, including lost attempts */
-	uint64_t	grants;
-	uint64_t	bytes;			/* of rows to other nodes, all nodes together */
-	double		seconds;
-	bool		right;			/* every row came exactly where it should */
-} Growth;
-
-typedef struct Outlet
-{
-	RfSlotCursor cursor;
-	uint8_t    *slot;			/* being filled */
-	uint32_t	used;
-	uint32_t	room;
-	uint32_t	rows;
-} Outlet;
-
-typedef struct SimNode
-{
-	int			me;
-	RfShared   *shared;
-	RfDevice   *device;
-	RfPool	   *pool;
-	RfLaneThread *lanes[RF_MAX_LANES];
-	RfDomain   *domains[MAX_NODES];
-	RfReceivePool *receive;		/* NULL: each producer has receive buffers of its own here */
-	RfBlock		receive_block;
-	RfBlock		blocks[2 * MAX_NODES];	/* by flow */
-	uint32_t	lane_flows[RF_MAX_LANES];
-	int			main_fd;
-	int			wake_fd;
-	pthread_t	thread;
-	Outlet		out[MAX_NODES];
-	RfSlotCursor in[MAX_NODES];
-	uint32_t	lanes_to_wake;
-	uint64_t	setup_messages;
-	uint64_t	setup_bytes;
-	uint64_t	slots;
-	uint64_t	slots_most;
-	uint64_t	bytes;
-	uint64_t	rows_to[MAX_NODES]; /* sent, and a checksum of their contents */
-	uint64_t	sum_to[MAX_NODES];
-	uint64_t	rows;			/* that came, own messages included */
-	uint64_t	sum;
-} SimNode;
-
-static SimNode *nodes;
-static int	node_count;
-static int	lane_count;
 static pthread_barrier_t begin;
 
-static void
-stop(const char *what, const RfError *error)
+void
+bench_nodes_stop(const char *what, const RfError *error)
 {
-	fprintf(stderr, "bench: %d nodes: %s: %s\n", node_count, what,
+	fprintf(stderr, "bench: %d nodes: %s: %s\n", bench_node_count, what,
 			error != NULL ? error->message : strerror(errno));
 	_exit(1);
 }
@@ -164,7 +67,7 @@ flow_to(const SimNode *node, int other)
 static uint32_t
 flow_from(const SimNode *node, int other)
 {
-	return (uint32_t) (node_count - 1 + peer_of(node, other));
+	return (uint32_t) (bench_node_count - 1 + peer_of(node, other));
 }
 
 /* ---------- nodes and connections ---------- */
@@ -174,15 +77,15 @@ wake_owner(RfFlow *flow)
 {
 	uint64_t	one = 1;
 
-	if (write(nodes[flow->owner_proc].wake_fd, &one, sizeof(one)) < 0)
-		stop("wake", NULL);
+	if (write(bench_sim_nodes[flow->owner_proc].wake_fd, &one, sizeof(one)) < 0)
+		bench_nodes_stop("wake", NULL);
 }
 
 static void
 start_node(SimNode *node)
 {
-	uint32_t	flows = 2 * (uint32_t) (node_count - 1);
-	uint32_t	segments = 2 * (uint32_t) node_count;
+	uint32_t	flows = 2 * (uint32_t) (bench_node_count - 1);
+	uint32_t	segments = 2 * (uint32_t) bench_node_count;
 	size_t		shared_size = RF_SHARED_SIZE(flows);
 	RfError		error = {0};
 	RfLaneConfig config = bench_defaults();
@@ -192,15 +95,15 @@ start_node(SimNode *node)
 	node->shared = mmap(NULL, shared_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
 						0);
 	if (arena == MAP_FAILED || node->shared == MAP_FAILED)
-		stop("memory", NULL);
+		bench_nodes_stop("memory", NULL);
 	node->shared->node = (RfNodeId) {.words = {(uint64_t) node->me + 1, 1}};
 	node->shared->max_flows = flows;
-	node->shared->lane_count = (uint32_t) lane_count;
+	node->shared->lane_count = (uint32_t) bench_lane_count;
 	node->shared->segment_count = segments;
 	node->shared->segment_size = SEGMENT_SIZE;
 	for (uint32_t i = 0; i < segments; i++)
 		node->shared->segments[i].addr = arena + (size_t) i * SEGMENT_SIZE;
-	for (int other = 0; other < node_count; other++)
+	for (int other = 0; other < bench_node_count; other++)
 		if (other != node->me)
 			node->shared->peers[peer_of(node, other)].node = (RfNodeId)
 		{
@@ -212,28 +115,28 @@ start_node(SimNode *node)
 	node->main_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	node->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (node->pool == NULL || node->main_fd < 0 || node->wake_fd < 0)
-		stop("start", NULL);
+		bench_nodes_stop("start", NULL);
 	config.shared = node->shared;
 	config.provider = &rf_provider_sim;
 	config.device = node->device;
-	config.cq_depth = node_count * (MAX_WR + MAX_RECV);
+	config.cq_depth = bench_node_count * (MAX_WR + MAX_RECV);
 	config.max_wr = MAX_WR;
 	config.polling_mode = RF_POLLING_EVENT;
 	config.main_wake_fd = node->main_fd;
 	config.wake_owner = wake_owner;
-	for (int lane = 0; lane < lane_count; lane++)
+	for (int lane = 0; lane < bench_lane_count; lane++)
 	{
 		node->shared->lanes[lane].number = (uint32_t) lane;
 		node->shared->lanes[lane].wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 		config.lane = lane;
 		node->lanes[lane] = rf_lane_start(&config, &error);
 		if (node->lanes[lane] == NULL)
-			stop("lane", &error);
+			bench_nodes_stop("lane", &error);
 	}
-	for (int other = 0; other < node_count; other++)
+	for (int other = 0; other < bench_node_count; other++)
 		if (other != node->me &&
 			(node->domains[other] = rf_provider_sim.domain_create(node->device, &error)) == NULL)
-			stop("domain", &error);
+			bench_nodes_stop("domain", &error);
 }
 
 /*
@@ -263,7 +166,7 @@ deliver(SimNode *sender, RfHandshake *from, RfHandshake *to, RfControlMessage *l
 		rf_handshake_filled(to, length);
 		rf_handshake_sent(from, length);
 		if (rf_handshake_step(to, last, &error) == RF_STEP_FAILED)
-			stop("control message", &error);
+			bench_nodes_stop("control message", &error);
 	}
 }
 
@@ -280,7 +183,7 @@ connect_pair(SimNode *a, SimNode *b, RfHandshake *ours, RfHandshake *theirs)
 	for (int i = 0; i < 2; i++)
 	{
 		hello[i].image.byte_order_mark = 0x01020304;
-		hello[i].lanes = (uint32_t) lane_count;
+		hello[i].lanes = (uint32_t) bench_lane_count;
 		hello[i].provider = 1;
 		hello[i].nonce[0] = (uint8_t) (i + 1);
 	}
@@ -290,10 +193,10 @@ connect_pair(SimNode *a, SimNode *b, RfHandshake *ours, RfHandshake *theirs)
 	deliver(b, theirs, ours, &message);
 	deliver(a, ours, theirs, &message);
 	if (!rf_handshake_verify(theirs, secret, &message.u.proof) ||
-		!rf_handshake_welcome(theirs, secret, connection, (uint32_t) lane_count, 1))
-		stop("proof", NULL);
+		!rf_handshake_welcome(theirs, secret, connection, (uint32_t) bench_lane_count, 1))
+		bench_nodes_stop("proof", NULL);
 	deliver(b, theirs, ours, &message);
-	for (int lane = 0; lane < lane_count; lane++)
+	for (int lane = 0; lane < bench_lane_count; lane++)
 	{
 		SimNode    *ends[2] = {a, b};
 		RfQp	   *qps[2];
@@ -308,7 +211,7 @@ connect_pair(SimNode *a, SimNode *b, RfHandshake *ours, RfHandshake *theirs)
 			qps[i] = rf_provider_sim.qp_create(ends[i]->domains[ends[1 - i]->me],
 											   rf_lane_cq(ends[i]->lanes[lane]), &config, &error);
 			if (qps[i] == NULL)
-				stop("queue pair", &error);
+				bench_nodes_stop("queue pair", &error);
 			rf_provider_sim.qp_local(qps[i], blob.blob);
 			rf_handshake_put(i == 0 ? ours : theirs, RF_CONTROL_QP, &blob, sizeof(blob));
 		}
@@ -340,9 +243,9 @@ make_receive_pool(SimNode *node)
 	RfDomain   *domains[RF_MAX_PEERS];
 	RfError		error = {0};
 
-	if ((node_count - 1) * SLOTS <= POOL_BUFFERS)
+	if ((bench_node_count - 1) * SLOTS <= POOL_BUFFERS)
 		return;
-	for (int other = 0; other < node_count; other++)
+	for (int other = 0; other < bench_node_count; other++)
 	{
 		if (other == node->me)
 			continue;
@@ -354,7 +257,7 @@ make_receive_pool(SimNode *node)
 	pool->claim = true;
 	if (rf_pool_take_shared(node->pool, &peers, domains, rf_receive_bytes(POOL_BUFFERS, SLOT_SIZE),
 							&node->receive_block, &error) != RF_POOL_TAKEN)
-		stop("receive pool", &error);
+		bench_nodes_stop("receive pool", &error);
 	rf_receive_init(pool, rf_pool_address(node->pool, &node->receive_block),
 					node->shared->device.atomics);
 	node->receive = pool;
@@ -369,7 +272,7 @@ take_buffers(SimNode *node, int other, uint32_t index, size_t size)
 
 	if (rf_pool_take(node->pool, peer_of(node, other), node->domains[other], size,
 					 &node->blocks[index], &error) != RF_POOL_TAKEN)
-		stop("buffers", &error);
+		bench_nodes_stop("buffers", &error);
 	flow->memory.buffers = rf_pool_address(node->pool, &node->blocks[index]);
 	flow->memory.lkey = rf_pool_region(node->pool, &node->blocks[index],
 									   peer_of(node, other))->lkey;
@@ -402,7 +305,7 @@ open_flow(SimNode *from, SimNode *to, RfHandshake *producer, RfHandshake *consum
 	const RfRegion *region;
 	RfFlow	   *flow;
 
-	for (int lane = 1; lane < lane_count; lane++)
+	for (int lane = 1; lane < bench_lane_count; lane++)
 		if (from->lane_flows[lane] < from->lane_flows[open.lane])
 			open.lane = (uint32_t) lane;
 	open.key = hash64((uint64_t) from->me * MAX_NODES + (uint64_t) to->me + 1);
@@ -453,14 +356,14 @@ connect_nodes(void)
 {
 	RfHandshake *ends = calloc(2, sizeof(RfHandshake));
 
-	for (int a = 0; a < node_count; a++)
-		make_receive_pool(&nodes[a]);
-	for (int a = 0; a < node_count; a++)
-		for (int b = a + 1; b < node_count; b++)
+	for (int a = 0; a < bench_node_count; a++)
+		make_receive_pool(&bench_sim_nodes[a]);
+	for (int a = 0; a < bench_node_count; a++)
+		for (int b = a + 1; b < bench_node_count; b++)
 		{
-			connect_pair(&nodes[a], &nodes[b], &ends[0], &ends[1]);
-			open_flow(&nodes[a], &nodes[b], &ends[0], &ends[1]);
-			open_flow(&nodes[b], &nodes[a], &ends[1], &ends[0]);
+			connect_pair(&bench_sim_nodes[a], &bench_sim_nodes[b], &ends[0], &ends[1]);
+			open_flow(&bench_sim_nodes[a], &bench_sim_nodes[b], &ends[0], &ends[1]);
+			open_flow(&bench_sim_nodes[b], &bench_sim_nodes[a], &ends[1], &ends[0]);
 			rf_handshake_free(&ends[0]);
 			rf_handshake_free(&ends[1]);
 		}
@@ -526,7 +429,7 @@ receive(SimNode *node, int *open)
 {
 	bool		moved = false;
 
-	for (int from = 0; from < node_count; from++)
+	for (int from = 0; from < bench_node_count; from++)
 	{
 		uint32_t	index = flow_from(node, from);
 		RfFlow	   *flow = &node->shared->flows[index];
@@ -555,7 +458,7 @@ receive(SimNode *node, int *open)
 			moved = true;
 		}
 		if (result == RF_READ_BAD)
-			stop("bad slot", &error);
+			bench_nodes_stop("bad slot", &error);
 		if (result == RF_READ_END)
 		{
 			ring(node, index);
@@ -565,7 +468,7 @@ receive(SimNode *node, int *open)
 			moved = true;
 		}
 		else if (atomic_load(&flow->state) != RF_FLOW_OPEN)
-			stop("a flow failed", rf_flow_error(node->shared, flow));
+			bench_nodes_stop("a flow failed", rf_flow_error(node->shared, flow));
 	}
 	return moved;
 }
@@ -580,7 +483,7 @@ sleep_node(SimNode *node, int to, bool all_to)
 	uint64_t	value;
 	int			got;
 
-	for (int other = 0; other < node_count && !ready; other++)
+	for (int other = 0; other < bench_node_count && !ready; other++)
 	{
 		uint32_t	in = flow_from(node, other);
 		uint32_t	out = flow_to(node, other);
@@ -601,10 +504,10 @@ sleep_node(SimNode *node, int to, bool all_to)
 		}
 	}
 	if (!ready && (got = poll(&fd, 1, PATIENCE_MS)) <= 0)
-		stop(got == 0 ? "a node was not woken" : "sleep", NULL);
+		bench_nodes_stop(got == 0 ? "a node was not woken" : "sleep", NULL);
 	if (!ready && read(node->wake_fd, &value, sizeof(value)) < 0)
-		stop("sleep", NULL);
-	for (int other = 0; other < node_count; other++)
+		bench_nodes_stop("sleep", NULL);
+	for (int other = 0; other < bench_node_count; other++)
 	{
 		if (other == node->me)
 			continue;
@@ -624,7 +527,7 @@ finish(SimNode *node, bool *moved)
 {
 	bool		acked = true;
 
-	for (int to = 0; to < node_count; to++)
+	for (int to = 0; to < bench_node_count; to++)
 	{
 		Outlet	   *outlet = &node->out[to];
 		RfFlow	   *flow = &node->shared->flows[flow_to(node, to)];
@@ -649,10 +552,10 @@ node_main(void *argument)
 	SimNode    *node = argument;
 	uint64_t	row[ROW_BYTES / sizeof(uint64_t)] = {0};
 	uint32_t	next = 0;
-	int			open = node_count - 1;
+	int			open = bench_node_count - 1;
 	bool		acked = false;
 
-	for (int to = 0; to < node_count; to++)
+	for (int to = 0; to < bench_node_count; to++)
 		node->out[to].room = FIRST_ROOM;
 	pthread_barrier_wait(&begin);
 	while (open > 0 || !acked)
@@ -665,7 +568,7 @@ node_main(void *argument)
 			int			to;
 
 			row[0] = (uint64_t) node->me * ROWS + next + 1;
-			to = (int) (hash64(row[0]) % (uint64_t) node_count);
+			to = (int) (hash64(row[0]) % (uint64_t) bench_node_count);
 			if (to == node->me)
 			{
 				node->sum += hash64(row[0]);
@@ -689,355 +592,83 @@ node_main(void *argument)
 		if (!moved && (open > 0 || !acked))
 			sleep_node(node, full, next == ROWS);
 	}
-	for (int to = 0; to < node_count; to++)
+	for (int to = 0; to < bench_node_count; to++)
 		if (to != node->me)
 			node->slots_most += node->rows_to[to] * ROW_BYTES / (CAPACITY / ROW_BYTES * ROW_BYTES) +
 				GROWING + 2;
 	return NULL;
 }
 
-/* ---------- the end, and its costs ---------- */
+/* ---------- all nodes ---------- */
 
-static void
-close_flows(void)
+void
+bench_nodes_start(int nodes, int lanes)
 {
-	uint32_t	flows = 2 * (uint32_t) (node_count - 1);
-	uint32_t	left = (uint32_t) node_count * flows;
+	bench_node_count = nodes;
+	bench_lane_count = lanes;
+	bench_sim_nodes = calloc((size_t) nodes, sizeof(SimNode));
+	rf_sim_reset(&(RfSimConfig) {.seed = 1, .in_turn = true});
+	for (int n = 0; n < nodes; n++)
+	{
+		bench_sim_nodes[n].me = n;
+		start_node(&bench_sim_nodes[n]);
+	}
+	if (!rf_sim_start())
+		bench_nodes_stop("fabric", NULL);
+	connect_nodes();
+}
+
+double
+bench_nodes_exchange(void)
+{
+	int64_t		started;
+
+	pthread_barrier_init(&begin, NULL, (unsigned) bench_node_count + 1);
+	for (int n = 0; n < bench_node_count; n++)
+		if ((errno = pthread_create(&bench_sim_nodes[n].thread, NULL, node_main, &bench_sim_nodes[n])) != 0)
+			bench_nodes_stop("thread", NULL);
+	pthread_barrier_wait(&begin);
+	started = bench_now_ns();
+	for (int n = 0; n < bench_node_count; n++)
+		pthread_join(bench_sim_nodes[n].thread, NULL);
+	return (double) (bench_now_ns() - started) * 1e-9;
+}
+
+void
+bench_nodes_close(void)
+{
+	uint32_t	flows = 2 * (uint32_t) (bench_node_count - 1);
+	uint32_t	left = (uint32_t) bench_node_count * flows;
 	int64_t		until = bench_now_ns() + (int64_t) PATIENCE_MS * 1000000;
 
-	for (int n = 0; n < node_count; n++)
+	for (int n = 0; n < bench_node_count; n++)
 		for (uint32_t i = 0; i < flows; i++)
 		{
 			uint32_t	lane;
 
-			(void) rf_flow_leave(&nodes[n].shared->flows[i], &lane);
-			rf_lane_ring(&nodes[n].shared->lanes[lane], nodes[n].shared->flows, i);
+			(void) rf_flow_leave(&bench_sim_nodes[n].shared->flows[i], &lane);
+			rf_lane_ring(&bench_sim_nodes[n].shared->lanes[lane], bench_sim_nodes[n].shared->flows, i);
 		}
 	while (left > 0)
 	{
-		for (int n = 0; n < node_count; n++)
-			for (int lane = 0; lane < lane_count; lane++)
+		for (int n = 0; n < bench_node_count; n++)
+			for (int lane = 0; lane < bench_lane_count; lane++)
 			{
 				RfLaneEvent event;
 
-				while (rf_lane_event(nodes[n].lanes[lane], &event))
+				while (rf_lane_event(bench_sim_nodes[n].lanes[lane], &event))
 				{
 					if (event.kind != RF_LANE_FLOW_DETACHED)
-						stop("a connection was lost", &event.error);
-					rf_pool_return(nodes[n].pool, &nodes[n].blocks[event.flow]);
+						bench_nodes_stop("a connection was lost", &event.error);
+					rf_pool_return(bench_sim_nodes[n].pool, &bench_sim_nodes[n].blocks[event.flow]);
 					left--;
 				}
 			}
 		if (bench_now_ns() > until)
 		{
-			fprintf(stderr, "bench: %d nodes: %u flows did not end\n", node_count, left);
+			fprintf(stderr, "bench: %d nodes: %u flows did not end\n", bench_node_count, left);
 			_exit(1);
 		}
 		usleep(1000);
 	}
-}
-
-static void
-most(uint64_t *into, uint64_t value)
-{
-	if (value > *into)
-		*into = value;
-}
-
-/* While the buffers are still theirs. */
-static void
-count_memory(Growth *growth)
-{
-	for (int n = 0; n < node_count; n++)
-	{
-		SimNode    *node = &nodes[n];
-		uint64_t	send = 0;
-		uint64_t	receive = (uint64_t) (node->receive != NULL ? node->receive_block.pages : 0) *
-		RF_POOL_PAGE;
-		uint64_t	segments = 0;
-		uint64_t	registrations = 0;
-
-		for (uint32_t i = 0; i < node->shared->max_flows; i++)
-			if (node->blocks[i].segment >= 0)
-				*(node->shared->flows[i].role == RF_FLOW_PRODUCER ?
-					  &send :
-					  &receive) += (uint64_t) node->blocks[i].pages * RF_POOL_PAGE;
-		for (uint32_t i = 0; i < node->shared->segment_count; i++)
-			segments += node->shared->segments[i].peer != RF_NO_PEER;
-		for (int peer = 0; peer < RF_MAX_PEERS; peer++)
-			registrations += atomic_load(&node->shared->peers[peer].segments);
-		most(&growth->send_bytes, send);
-		most(&growth->receive_bytes, receive);
-		most(&growth->segments, segments);
-		most(&growth->registrations, registrations);
-	}
-}
-
-static void
-count_messages(Growth *growth)
-{
-	uint64_t	rows_to[MAX_NODES] = {0};
-	uint64_t	sum_to[MAX_NODES] = {0};
-
-	growth->right = true;
-	for (int n = 0; n < node_count; n++)
-	{
-		SimNode    *node = &nodes[n];
-		uint64_t	qps = 0;
-		uint64_t	requests = 0;
-		uint64_t	work_requests = 0;
-		uint64_t	doorbells = 0;
-		uint64_t	claims = 0;
-		uint64_t	grants = 0;
-		uint64_t	credits = 0;
-
-		for (int l = 0; l < lane_count; l++)
-		{
-			RfLane	   *lane = &node->shared->lanes[l];
-			uint64_t	of_lane = 0;
-
-			for (int peer = 0; peer < RF_MAX_PEERS; peer++)
-				of_lane += atomic_load(&lane->qps[peer].number) != 0;
-			most(&growth->qps_of_lane, of_lane);
-			qps += of_lane;
-			requests += atomic_load(&lane->requests);
-			work_requests += atomic_load(&lane->work_requests);
-			doorbells += atomic_load(&lane->doorbells);
-			claims += atomic_load(&lane->claims.won) + atomic_load(&lane->claims.lost);
-			grants += atomic_load(&lane->claims.grants);
-			growth->right &= atomic_load(&lane->protocol_errors) == 0;
-		}
-		for (uint32_t i = 0; i < node->shared->max_flows; i++)
-			credits += atomic_load(&node->shared->flows[i].stats.credits_sent);
-		most(&growth->qps, qps);
-		most(&growth->flows, node->shared->max_flows);
-		most(&growth->setup_messages, node->setup_messages);
-		most(&growth->setup_bytes, node->setup_bytes);
-		most(&growth->slots, node->slots);
-		most(&growth->slots_most, node->slots_most);
-		most(&growth->requests, requests);
-		most(&growth->work_requests, work_requests);
-		most(&growth->doorbells, doorbells);
-		most(&growth->control, requests - node->slots - claims);
-		most(&growth->credits, credits);
-		most(&growth->claims, claims);
-		most(&growth->grants, grants);
-		growth->bytes += node->bytes;
-		for (int to = 0; to < node_count; to++)
-		{
-			rows_to[to] += node->rows_to[to];
-			sum_to[to] += node->sum_to[to];
-		}
-	}
-	for (int n = 0; n < node_count; n++)
-		growth->right &= rows_to[n] == nodes[n].rows && sum_to[n] == nodes[n].sum;
-}
-
-static void
-describe_group(Growth *growth)
-{
-	uint8_t		id[16] = {1};
-	RfNodeId	members[2 * MAX_NODES];
-	RfGroupShape shape = {RF_GROUP_REPARTITION, (uint32_t) node_count, (uint32_t) node_count, SLOTS,
-	SLOT_SIZE};
-	RfGroupDesc *desc = malloc(rf_group_desc_size(shape.kind, shape.producers, shape.consumers));
-	RfError		error = {0};
-
-	for (int i = 0; i < 2 * node_count; i++)
-		members[i] = nodes[i % node_count].shared->node;
-	if (!rf_group_desc_init(desc, &shape, id, members, &error))
-		stop("description", &error);
-	growth->description = desc->length;
-	free(desc);
-}
-
-static size_t
-allocated(void)
-{
-	struct mallinfo2 info = mallinfo2();
-
-	return info.uordblks + info.hblkhd;
-}
-
-static void
-run(Growth *growth)
-{
-	size_t		before;
-	int64_t		started;
-
-	node_count = growth->nodes;
-	lane_count = growth->lanes;
-	nodes = calloc((size_t) node_count, sizeof(SimNode));
-	rf_sim_reset(&(RfSimConfig) {.seed = 1, .in_turn = true});
-	before = allocated();
-	for (int n = 0; n < node_count; n++)
-	{
-		nodes[n].me = n;
-		start_node(&nodes[n]);
-	}
-	if (!rf_sim_start())
-		stop("fabric", NULL);
-	connect_nodes();
-	growth->memory = allocated() - before +
-		(uint64_t) node_count * RF_SHARED_SIZE(nodes[0].shared->max_flows);
-	growth->pooled = nodes[0].receive != NULL;
-	describe_group(growth);
-
-	pthread_barrier_init(&begin, NULL, (unsigned) node_count + 1);
-	for (int n = 0; n < node_count; n++)
-		if ((errno = pthread_create(&nodes[n].thread, NULL, node_main, &nodes[n])) != 0)
-			stop("thread", NULL);
-	pthread_barrier_wait(&begin);
-	started = bench_now_ns();
-	for (int n = 0; n < node_count; n++)
-		pthread_join(nodes[n].thread, NULL);
-	growth->seconds = (double) (bench_now_ns() - started) * 1e-9;
-	count_memory(growth);
-	close_flows();
-	count_messages(growth);
-}
-
-/* False: it failed, and has said why. */
-static bool
-run_apart(Growth *growth)
-{
-	Growth	   *shared = mmap(NULL, sizeof(*growth), PROT_READ | PROT_WRITE,
-							  MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	int			status = 1;
-	pid_t		pid;
-
-	if (shared == MAP_FAILED)
-		return false;
-	*shared = *growth;
-	fflush(NULL);
-	pid = fork();
-	if (pid == 0)
-	{
-		run(shared);
-		_exit(0);
-	}
-	if (pid < 0 || waitpid(pid, &status, 0) < 0)
-		return false;
-	*growth = *shared;
-	munmap(shared, sizeof(*growth));
-	return status == 0;
-}
-
-static double
-over(uint64_t value, uint64_t other)
-{
-	return (double) value / (double) other;
-}
-
-void
-bench_nodes_growth(const char *transport)
-{
-	static const int sizes[][2] = {{2, 1}, {4, 1}, {8, 1}, {16, 1}, {32, 1},
-	{64, 1}, {128, 1}, {256, 1}, {16, 4}};
-	double		worst[BOUNDS] = {0};
-	Growth		before = {0};
-	bool		right = true;
-
-	if (bench_counting)
-	{
-		for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
-			if (sizes[i][0] <= bench_most_nodes)
-				bench_step("nodes", transport, "", (uint64_t) (sizes[i][0] * sizes[i][0]));
-		return;
-	}
-	printf(
-		   "nodes\tnodes\tlanes\tqueue pairs\tof a lane\tgrowth (N-1)\tset-up messages\tset-up "
-		   "kB\tdescription kB\treceive kB\tsend kB\tsegments\t"
-		   "engine kB/peer\tslots\twork "
-		   "requests\tgrowth\tdoorbells\tcontrol\tcredits\tclaims\tgrants\tMB/s/node\n");
-	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
-	{
-		Growth		g = {.nodes = sizes[i][0], .lanes = sizes[i][1]};
-		uint64_t	peers = (uint64_t) g.nodes - 1;
-		char		growth[2][48] = {"-", "-"};
-		double		bounds[BOUNDS];
-		char		what[32];
-
-		if (g.nodes > bench_most_nodes)
-			continue;
-		snprintf(what, sizeof(what), "%d nodes", g.nodes);
-		bench_step("nodes", transport, what, (uint64_t) (g.nodes * g.nodes));
-		if (!run_apart(&g))
-		{
-			fprintf(stderr, "bench: the exchange between %d nodes failed\n", g.nodes);
-			exit(1);
-		}
-		if (before.nodes > 0 && before.lanes == g.lanes)
-		{
-			snprintf(growth[0], sizeof(growth[0]), "%.2f (%.2f)", over(g.qps, before.qps),
-					 over(peers, (uint64_t) before.nodes - 1));
-			snprintf(growth[1], sizeof(growth[1]), "%.2f",
-					 over(g.work_requests, before.work_requests));
-		}
-		printf(
-			   "nodes\t%d\t%d\t%lu\t%lu\t%s\t%lu\t%.1f\t%.1f\t%lu\t%lu\t%lu\t%.1f\t%lu\t%lu\t%s\t%lu\t%lu\t%lu\t%lu\t%lu\t%.2f\n",
-			   g.nodes, g.lanes, g.qps, g.qps_of_lane, growth[0], g.setup_messages,
-			   (double) g.setup_bytes / 1024, (double) g.description / 1024,
-			   g.receive_bytes / 1024, g.send_bytes / 1024, g.segments,
-			   (double) g.memory / 1024 / (double) g.nodes / (double) peers, g.slots,
-			   g.work_requests, growth[1], g.doorbells, g.control, g.credits, g.claims,
-			   g.grants, (double) g.bytes / (double) g.nodes / g.seconds / 1e6);
-		fflush(stdout);
-		bounds[0] = over(g.qps, peers * (uint64_t) g.lanes);
-		bounds[1] = over(g.setup_messages, peers * (5 + (uint64_t) g.lanes));
-		bounds[2] = over(g.receive_bytes, g.pooled ? rf_receive_bytes(POOL_BUFFERS, SLOT_SIZE) :
-						 peers * SLOTS * SLOT_SIZE);
-		bounds[3] = over(g.send_bytes, peers * (SLOTS * SLOT_SIZE + RF_POOL_PAGE));
-		bounds[4] = over(g.segments, peers + g.pooled);
-		bounds[5] = over(g.slots, g.slots_most);
-		bounds[6] = over(g.claims, PATIENCE * g.slots_most);
-		bounds[7] = over(g.control, 2 * peers + 3 * g.slots_most);
-		bounds[8] = over(g.work_requests, 2 * peers + (4 + PATIENCE) * g.slots_most);
-		for (int b = 0; b < BOUNDS; b++)
-			worst[b] = fmax(worst[b], bounds[b]);
-		right &= g.right;
-		before = g;
-	}
-	bench_row("nodes", transport, "queue pairs over lanes x (N - 1)", worst[0], false, 1, "-");
-	bench_row("nodes", transport, "set-up messages over (N - 1) x (5 + lanes)", worst[1], false, 1,
-			  "-");
-	bench_row("nodes", transport,
-			  "receive buffers over the pool's setting, or what fewer producers have", worst[2],
-			  false, 1, "-");
-	bench_row("nodes", transport, "send buffers over (N - 1) x (buffers of a stream + 4 kB)",
-			  worst[3], false, 1, "-");
-	bench_row("nodes", transport, "lent segments over (N - 1) + 1", worst[4], false, 1, "-");
-	bench_row("nodes", transport, "slots over rows / slot + 4 x (N - 1)", worst[5], false, 1, "-");
-	bench_row("nodes", transport, "attempts to claim a receive buffer over 16 x slots", worst[6],
-			  false, 1, "-");
-	bench_row("nodes", transport, "control messages over 2 x (N - 1) + 3 x slots", worst[7], false,
-			  1, "-");
-	bench_row("nodes", transport, "work requests over 2 x (N - 1) + 20 x slots", worst[8], false, 1,
-			  "-");
-	bench_row("nodes", transport, "every row where it belongs, no protocol error", right, true, 1,
-			  "-");
-	bench_note(
-			   "nodes",
-			   "real at every size: all nodes with all their lanes, queue pairs' state, flows, "
-			   "buffers and control messages; in place of adapters and "
-			   "wires the simulated fabric, of the engine's main thread and the backend a "
-			   "stand-in. %d rows of %d bytes per node, streams of %d buffers of "
-			   "%u kB, %d receive buffers in a pool, segments of %u MB",
-			   ROWS, ROW_BYTES, SLOTS, SLOT_SIZE >> 10, POOL_BUFFERS, SEGMENT_SIZE >> 20);
-	bench_note(
-			   "nodes",
-			   "growth is per doubling of the nodes, in brackets that of N - 1. Slots grow with N "
-			   "- 1 once a node has less than a few buffers of "
-			   "rows for each other. MB/s are of all nodes on this machine's cores together, so "
-			   "they say nothing of machines of their own");
-	bench_note(
-			   "nodes",
-			   "a group's description holds 16 bytes for each pair and every node gets it: the one "
-			   "thing that grows by N x N, 1 MB at 256 nodes");
-	bench_note(
-			   "nodes",
-			   "engine kB/peer has all of a node's shared and private memory beyond buffers, so it "
-			   "falls to what one more peer costs, %zu bytes of "
-			   "it in shared memory",
-			   sizeof(RfPeer) + sizeof(RfLaneQp) + 2 * (sizeof(RfFlow) + sizeof(RfError)));
 }

@@ -10,7 +10,7 @@ typedef struct Technique
 	void		(*run) (const char *transport);
 } Technique;
 
-/* nodes.c */
+/* nodes_growth.c */
 extern void bench_nodes_growth(const char *transport);
 
 extern const Technique techniques[];	/* ends with a NULL name */

@@ -45,6 +45,11 @@ CREATE OR REPLACE FUNCTION small(int) RETURNS bool IMMUTABLE LANGUAGE sql AS 'SE
 CREATE OR REPLACE FUNCTION unused() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NEW; END';
 CREATE OR REPLACE FUNCTION unused() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN OLD; END';
 SELECT sources('^(small|unused)$');
+-- a command that runs a function does not change it
+SELECT there($$CREATE OR REPLACE FUNCTION fch.small(int, numeric DEFAULT 5) RETURNS bool IMMUTABLE LANGUAGE plpgsql AS 'BEGIN RETURN $1 < 10 AND true; END'$$);
+ALTER TABLE t ADD COLUMN b bool DEFAULT small(1, 5);
+ALTER TABLE t DROP COLUMN b;
+SELECT sources('^small$');
 SET rdma_fdw.propagate_ddl = off;
 CREATE OR REPLACE FUNCTION "fch Other".stamp() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN NEW.note := 'fifth'; RETURN NEW; END $$;
 RESET rdma_fdw.propagate_ddl;

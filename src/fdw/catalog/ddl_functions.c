@@ -82,13 +82,13 @@ void
 rf_note_changed(RfDdlCommand *command, ObjectAccessType access, Oid class_id, Oid object_id)
 {
 	MemoryContext caller = MemoryContextSwitchTo(command->context);
+	bool		written = access == OAT_POST_CREATE || access == OAT_POST_ALTER;
 
 	/* what checks use is dropped with them; only a node knows its triggers */
 	if (class_id == ProcedureRelationId &&
-		(access != OAT_DROP || get_func_rettype(object_id) == TRIGGEROID))
+		(written || (access == OAT_DROP && get_func_rettype(object_id) == TRIGGEROID)))
 		note_function(command, object_id);
-	else if (class_id == TypeRelationId && access != OAT_DROP &&
-			 !OidIsValid(get_element_type(object_id)))
+	else if (class_id == TypeRelationId && written && !OidIsValid(get_element_type(object_id)))
 		command->types = list_append_unique_oid(command->types, object_id);
 	MemoryContextSwitchTo(caller);
 }

@@ -436,7 +436,8 @@ BEGIN
         'pg_catalog.jsonb_build_object(''within'', xn.nspname, ''schema'', n.nspname, ''table'', c.relname)), ''[]'') '
         'FROM pg_catalog.pg_class x JOIN pg_catalog.pg_namespace xn ON xn.oid = x.relnamespace '
         'LEFT JOIN pg_catalog.pg_index i ON i.indexrelid = x.oid '
-        'JOIN pg_catalog.pg_class c ON c.oid = coalesce(i.indrelid, pg_catalog.pg_partition_root(x.oid)) '
+        'JOIN pg_catalog.pg_class c ON c.oid = coalesce(pg_catalog.pg_partition_root(coalesce(i.indrelid, x.oid)), '
+        'i.indrelid) '
         'JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace '
         'WHERE x.relname = %L AND xn.nspname = ANY (%L::name[]) AND x.relkind = ANY (%L) AND c.oid <> x.oid', name,
         part.there, CASE kind WHEN 'index' THEN '{i,I}' ELSE '{r,p}' END), '[{}]'::jsonb);

@@ -45,6 +45,82 @@
 #include "catalog.h"
 #include "fdw/deparse/deparse.h"
 
+/* ---------- names that only the nodes know ---------- */
+
+/*
+ * Returns the caller's distributed table that has an index or a partition (kind) of this name on
+ * the nodes, and stores the name that the index or the partition has there; InvalidOid if no table
+ * has one. In a database without the extension no table is distributed.
+ */
+static Oid
+table_with(const char *kind, RangeVar *name, char **name_there)
+{
+	Oid			types[3] = {TEXTOID, NAMEARRAYOID, NAMEOID};
+	Datum		values[3];
+	Datum		found;
+	Datum	   *schemas;
+	Datum	   *pair;
+	int			count = 0;
+	ListCell   *lc;
+	List	   *path;
+
+	if (!rf_is_installed())
+		return InvalidOid;
+	path = name->schemaname == NULL ? fetch_search_path(false) :
+		list_make1_oid(LookupExplicitNamespace(name->schemaname, true));
+	schemas = palloc_array(Datum, list_length(path));
+	foreach(lc, path)
+	{
+		char	   *schema = OidIsValid(lfirst_oid(lc)) ? get_namespace_name(lfirst_oid(lc)) : NULL;
+
+		if (schema != NULL)
+			schemas[count++] = DirectFunctionCall1(namein, CStringGetDatum(schema));
+	}
+	values[0] = CStringGetTextDatum(kind);
+	values[1] = PointerGetDatum(construct_array(schemas, count, NAMEOID, NAMEDATALEN, false,
+												TYPALIGN_CHAR));
+	values[2] = DirectFunctionCall1(namein, CStringGetDatum(name->relname));
+	found = rf_ask_as(GetUserId(), "SELECT (SELECT ARRAY[tab::pg_catalog.oid::text, remote] FROM "
+					  "rdma_internal.table_with($1, $2, $3))", 3, types, values);
+	if (found == (Datum) 0)
+		return InvalidOid;
+	deconstruct_array(DatumGetArrayTypeP(found), TEXTOID, -1, false, TYPALIGN_INT, &pair, NULL,
+					  &count);
+	*name_there = TextDatumGetCString(pair[1]);
+	return DatumGetObjectId(DirectFunctionCall1(oidin,
+												CStringGetDatum(TextDatumGetCString(pair[0]))));
+}
+
+/*
+ * A command that waits for transactions runs outside of one on the nodes, and the search for its
+ * index used one.
+ */
+static void
+end_search(bool top, const char *command)
+{
+	PreventInTransactionBlock(top, command);
+	if (ActiveSnapshotSet())
+		PopActiveSnapshot();
+	CommitTransactionCommand();
+	StartTransactionCommand();
+}
+
+/*
+ * Returns the caller's distributed table that has a partition of this name, which is not here, and
+ * locks it; InvalidOid: there is none.
+ */
+static Oid
+table_of_partition(RangeVar *name, char **partition)
+{
+	Oid			relid = InvalidOid;
+
+	if (!OidIsValid(RangeVarGetRelid(name, NoLock, true)))
+		relid = table_with("partition", name, partition);
+	if (OidIsValid(relid))
+		rf_lock_own(relid);
+	return relid;
+}
+
 /* ---------- indexes and keys ---------- */
 
 static bool
@@ -52,12 +128,23 @@ create_index(IndexStmt *statement, const char *source, bool top)
 {
 	Oid			relid;
 	RfShadowAnswer index;
+	char	   *table;
 
-	if (!rf_names_propagated(statement->relation))
-		return false;
-	if (statement->concurrent)
-		PreventInTransactionBlock(top, "CREATE INDEX CONCURRENTLY");
-	relid = RangeVarGetRelid(statement->relation, NoLock, false);
+	if (rf_names_propagated(statement->relation))
+	{
+		if (statement->concurrent)
+			PreventInTransactionBlock(top, "CREATE INDEX CONCURRENTLY");
+		relid = RangeVarGetRelid(statement->relation, NoLock, false);
+		table = rf_remote_table(relid);
+	}
+	else
+	{
+		relid = table_of_partition(statement->relation, &table);
+		if (!OidIsValid(relid))
+			return false;
+		if (statement->concurrent)
+			end_search(top, "CREATE INDEX CONCURRENTLY");
+	}
 	rf_lock_own(relid);
 	if (statement->tableSpace != NULL)
 		rf_refuse_there(relid, "this index",
@@ -74,7 +161,7 @@ create_index(IndexStmt *statement, const char *source, bool top)
 											statement->idxname != NULL ?
 											quote_identifier(statement->idxname) : "",
 											statement->relation->inh ? "" : "ONLY ",
-											rf_remote_table(relid), index.definition));
+											table, index.definition));
 	return true;
 }
 
@@ -206,64 +293,6 @@ drop_noted_key(Oid relid, const char *name)
 
 /* ---------- by the name of an index or a constraint ---------- */
 
-/*
- * Returns the caller's distributed table that has an index or a partition (kind) of this name on
- * the nodes, and stores the name that the index or the partition has there; InvalidOid if no table
- * has one. In a database without the extension no table is distributed.
- */
-static Oid
-table_with(const char *kind, RangeVar *name, char **name_there)
-{
-	Oid			types[3] = {TEXTOID, NAMEARRAYOID, NAMEOID};
-	Datum		values[3];
-	Datum		found;
-	Datum	   *schemas;
-	Datum	   *pair;
-	int			count = 0;
-	ListCell   *lc;
-	List	   *path;
-
-	if (!rf_is_installed())
-		return InvalidOid;
-	path = name->schemaname == NULL ? fetch_search_path(false) :
-		list_make1_oid(LookupExplicitNamespace(name->schemaname, true));
-	schemas = palloc_array(Datum, list_length(path));
-	foreach(lc, path)
-	{
-		char	   *schema = OidIsValid(lfirst_oid(lc)) ? get_namespace_name(lfirst_oid(lc)) : NULL;
-
-		if (schema != NULL)
-			schemas[count++] = DirectFunctionCall1(namein, CStringGetDatum(schema));
-	}
-	values[0] = CStringGetTextDatum(kind);
-	values[1] = PointerGetDatum(construct_array(schemas, count, NAMEOID, NAMEDATALEN, false,
-												TYPALIGN_CHAR));
-	values[2] = DirectFunctionCall1(namein, CStringGetDatum(name->relname));
-	found = rf_ask_as(GetUserId(), "SELECT (SELECT ARRAY[tab::pg_catalog.oid::text, remote] FROM "
-					  "rdma_internal.table_with($1, $2, $3))", 3, types, values);
-	if (found == (Datum) 0)
-		return InvalidOid;
-	deconstruct_array(DatumGetArrayTypeP(found), TEXTOID, -1, false, TYPALIGN_INT, &pair, NULL,
-					  &count);
-	*name_there = TextDatumGetCString(pair[1]);
-	return DatumGetObjectId(DirectFunctionCall1(oidin,
-												CStringGetDatum(TextDatumGetCString(pair[0]))));
-}
-
-/*
- * A command that waits for transactions runs outside of one on the nodes, and the search for its
- * index used one.
- */
-static void
-end_search(bool top, const char *command)
-{
-	PreventInTransactionBlock(top, command);
-	if (ActiveSnapshotSet())
-		PopActiveSnapshot();
-	CommitTransactionCommand();
-	StartTransactionCommand();
-}
-
 /* DROP INDEX of one index that is not here. */
 static bool
 drop_index(DropStmt *statement, bool top)
@@ -295,12 +324,11 @@ drop_partition(DropStmt *statement)
 	char	   *partition;
 	Oid			relid;
 
-	if (list_length(statement->objects) != 1 || OidIsValid(RangeVarGetRelid(name, NoLock, true)))
+	if (list_length(statement->objects) != 1)
 		return false;
-	relid = table_with("partition", name, &partition);
+	relid = table_of_partition(name, &partition);
 	if (!OidIsValid(relid))
 		return false;
-	rf_lock_own(relid);
 	rf_run_there(relid, psprintf("DROP TABLE %s%s", partition,
 								 statement->behavior == DROP_CASCADE ? " CASCADE" : ""));
 	return true;
@@ -428,6 +456,44 @@ create_partition(CreateStmt *statement)
 	return true;
 }
 
+/* TRUNCATE of one partition. */
+static bool
+truncate_partition(TruncateStmt *statement)
+{
+	RangeVar   *name = linitial_node(RangeVar, statement->relations);
+	char	   *partition;
+	Oid			relid;
+
+	if (list_length(statement->relations) != 1)
+		return false;
+	relid = table_of_partition(name, &partition);
+	if (!OidIsValid(relid))
+		return false;
+	rf_run_there(relid, psprintf("TRUNCATE %s%s%s%s", name->inh ? "" : "ONLY ", partition,
+								 statement->restart_seqs ? " RESTART IDENTITY" : "",
+								 statement->behavior == DROP_CASCADE ? " CASCADE" : ""));
+	return true;
+}
+
+/* COMMENT ON TABLE of a partition. */
+static bool
+comment_on_partition(CommentStmt *statement)
+{
+	char	   *partition;
+	Oid			relid;
+
+	if (statement->objtype != OBJECT_TABLE)
+		return false;
+	relid = table_of_partition(makeRangeVarFromNameList(castNode(List, statement->object)),
+							   &partition);
+	if (!OidIsValid(relid))
+		return false;
+	rf_run_there(relid, psprintf("COMMENT ON TABLE %s IS %s", partition,
+								 statement->comment != NULL ?
+								 quote_literal_cstr(statement->comment) : "NULL"));
+	return true;
+}
+
 /* A foreign table here becomes a partition there: the nodes' tables have its rows, and its name. */
 static void
 attach_partition(Oid relid, const PartitionCmd * command)
@@ -531,7 +597,7 @@ alter(AlterTableStmt *statement, const char *source)
 	return true;
 }
 
-/* REINDEX of a distributed table, or of an index that is not here. */
+/* REINDEX of a distributed table, or of an index or a partition that is not here. */
 static bool
 reindex(ReindexStmt *statement, bool top)
 {
@@ -548,6 +614,8 @@ reindex(ReindexStmt *statement, bool top)
 	else if (statement->kind == REINDEX_OBJECT_INDEX &&
 			 !OidIsValid(RangeVarGetRelid(statement->relation, NoLock, true)))
 		relid = table_with("index", statement->relation, &name);
+	else if (statement->kind == REINDEX_OBJECT_TABLE)
+		relid = table_of_partition(statement->relation, &name);
 	if (!OidIsValid(relid))
 		return false;
 	foreach(lc, statement->params)
@@ -566,7 +634,7 @@ reindex(ReindexStmt *statement, bool top)
 	return true;
 }
 
-/* ALTER INDEX ... RENAME and RENAME CONSTRAINT of what is not here. */
+/* RENAME of an index, a partition or a constraint that is not here. */
 static bool
 rename_there(RenameStmt *statement)
 {
@@ -582,6 +650,13 @@ rename_there(RenameStmt *statement)
 		relid = table_with("index", statement->relation, &index);
 		if (OidIsValid(relid))
 			command = psprintf("ALTER INDEX %s RENAME TO %s", index,
+							   quote_identifier(statement->newname));
+	}
+	else if (statement->renameType == OBJECT_TABLE)
+	{
+		relid = table_of_partition(statement->relation, &index);
+		if (OidIsValid(relid))
+			command = psprintf("ALTER TABLE %s RENAME TO %s", index,
 							   quote_identifier(statement->newname));
 	}
 	else if (statement->renameType == OBJECT_TABCONSTRAINT &&
@@ -652,29 +727,66 @@ add_option(StringInfo options, DefElem *option)
 						 quote_literal_cstr(defGetString(option)));
 }
 
-/* VACUUM of distributed tables, with the caller's options. */
-static bool
-vacuum_there(VacuumStmt *statement, bool top)
+static char *
+vacuum_options(const VacuumStmt *statement)
 {
 	StringInfoData options;
 	ListCell   *lc;
 
-	if (!statement->is_vacuumcmd || statement->rels == NIL ||
-		!rf_names_propagated(linitial_node(VacuumRelation, statement->rels)->relation))
-		return false;
-	PreventInTransactionBlock(top, "VACUUM");
 	initStringInfo(&options);
 	foreach(lc, statement->options)
 		add_option(&options, lfirst_node(DefElem, lc));
 	if (options.len > 0)
 		appendStringInfoString(&options, ") ");
+	return options.data;
+}
+
+/* VACUUM or ANALYZE of one partition that is not here. */
+static bool
+vacuum_partition(const VacuumStmt *statement, bool top)
+{
+	VacuumRelation *named = linitial_node(VacuumRelation, statement->rels);
+	const char *columns = "";
+	char	   *partition;
+	Oid			relid = InvalidOid;
+	ListCell   *lc;
+
+	if (list_length(statement->rels) == 1 && named->relation != NULL)
+		relid = table_of_partition(named->relation, &partition);
+	if (!OidIsValid(relid))
+		return false;
+	foreach(lc, named->va_cols)
+		columns = psprintf("%s%s %s", columns, columns[0] != '\0' ? "," : " (",
+						   quote_identifier(strVal(lfirst(lc))));
+	if (statement->is_vacuumcmd)
+		end_search(top, "VACUUM");
+	rf_run_there(relid, psprintf("%s %s%s%s%s", statement->is_vacuumcmd ? "VACUUM" : "ANALYZE",
+								 vacuum_options(statement), partition, columns,
+								 columns[0] != '\0' ? ")" : ""));
+	return true;
+}
+
+/* VACUUM of distributed tables, with the caller's options. */
+static bool
+vacuum_there(VacuumStmt *statement, bool top)
+{
+	char	   *options;
+	ListCell   *lc;
+
+	if (statement->rels == NIL)
+		return false;
+	if (!statement->is_vacuumcmd ||
+		!rf_names_propagated(linitial_node(VacuumRelation, statement->rels)->relation))
+		return vacuum_partition(statement, top);
+	PreventInTransactionBlock(top, "VACUUM");
+	options = vacuum_options(statement);
 	foreach(lc, statement->rels)
 	{
 		Oid			relid = RangeVarGetRelid(lfirst_node(VacuumRelation, lc)->relation, NoLock,
 											 false);
 
 		rf_lock_own(relid);
-		rf_run_there(relid, psprintf("VACUUM %s%s", options.data, rf_remote_table(relid)));
+		rf_run_there(relid, psprintf("VACUUM %s%s", options, rf_remote_table(relid)));
 	}
 	return true;
 }
@@ -737,6 +849,10 @@ rf_ddl_on_nodes(PlannedStmt *planned, const char *source, ProcessUtilityContext 
 			return reindex((ReindexStmt *) statement, top);
 		case T_RenameStmt:
 			return rename_there((RenameStmt *) statement);
+		case T_TruncateStmt:
+			return truncate_partition((TruncateStmt *) statement);
+		case T_CommentStmt:
+			return comment_on_partition((CommentStmt *) statement);
 		case T_VacuumStmt:
 			return vacuum_there((VacuumStmt *) statement, top);
 		case T_LockStmt:

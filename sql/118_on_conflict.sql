@@ -64,6 +64,11 @@ SELECT same($$INSERT INTO t (id, part, n) VALUES (5000, 'p0', 1), (5000, 'p0', 2
 SELECT same($$INSERT INTO t (id, part) VALUES (2, 'p0'), (3002, 'q') ON CONFLICT (id, part) DO NOTHING RETURNING 'constant'$$);
 SELECT same($$INSERT INTO t (id, part) VALUES (2, 'p0'), (3003, 'q') ON CONFLICT (id, part) DO UPDATE SET n = 8 WHERE t.n = -1 RETURNING 'constant'$$);
 -- WITH, views, what an INSERT of WITH writes
+-- OLD (PostgreSQL 18) of a row that the node updates does not come; of one that is new it is NULL
+CREATE FUNCTION old_of(statement text) RETURNS text LANGUAGE plpgsql AS $$ BEGIN
+  IF current_setting('server_version_num')::int >= 180000 THEN RETURN outcome(statement); END IF;
+  RETURN '0A000: ON CONFLICT cannot be executed for foreign table "t"'; END $$;
+SELECT old_of($$INSERT INTO t (id, part) VALUES (2, 'p0') ON CONFLICT (id, part) DO UPDATE SET v = 5 RETURNING v, (SELECT old.n)$$);
 SELECT same($$WITH w AS (INSERT INTO t (id, part, n) VALUES (8, 'p0', 80), (6000, 'w', 60) ON CONFLICT (id, part) DO UPDATE SET n = EXCLUDED.n RETURNING id, n) SELECT sum(n) FROM w$$);
 CREATE VIEW onc.w AS SELECT id, part, n FROM onc.t WHERE n < 100 WITH CHECK OPTION;
 CREATE VIEW onc_here.w AS SELECT id, part, n FROM onc_here.t WHERE n < 100 WITH CHECK OPTION;

@@ -106,6 +106,8 @@ SELECT * FROM kj.check('SELECT s.* FROM kj.small s WHERE EXISTS (SELECT FROM kj.
 SELECT * FROM kj.check('SELECT s.* FROM kj.small s WHERE s.id IN (SELECT id FROM kj.big)');
 SELECT * FROM kj.check('SELECT s.* FROM kj.small s WHERE NOT EXISTS (SELECT FROM kj.big b WHERE b.id = s.id AND b.grp > s.x)');
 SELECT * FROM kj.check('SELECT b.* FROM kj.big b WHERE b.id IN (SELECT id FROM kj.small)');
+-- a condition that stays here has a sub-select that is asked for many rows at once
+SELECT * FROM kj.check('SELECT s.x, b.pad FROM kj.small s JOIN kj.big b USING (id) WHERE EXISTS (SELECT FROM kj.big c WHERE c.u = b.u AND c.id > 9) OR b.grp::kj.number = 6');
 -- not with a condition on pairs of rows: then a row of the table has to see all of them
 SELECT * FROM kj.check('SELECT b.* FROM kj.big b WHERE EXISTS (SELECT FROM kj.small s WHERE s.id = b.id AND b.grp > s.x)');
 -- columns in another order than the join has them

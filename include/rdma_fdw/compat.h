@@ -50,6 +50,7 @@
 #if PG_VERSION_NUM >= 180000
 #include "commands/explain_format.h"	/* 18 split explain.h */
 #include "commands/explain_state.h"
+#include "nodes/nodeFuncs.h"		/* a walker of RETURNING, which has OLD there */
 #include "storage/waiteventset.h"	/* 18 took the wait sets out of latch.h */
 #else
 #include "commands/explain.h"
@@ -641,6 +642,23 @@ rf_conflict_selects(const OnConflictExpr *conflict)
 {
 #if PG_VERSION_NUM >= 190000
 	return conflict->action == ONCONFLICT_SELECT;
+#else
+	return false;
+#endif
+}
+
+/* Returns true if an expression of RETURNING has columns of the row as it was: 18 has OLD. */
+static inline bool
+rf_has_old_columns(Node *node, void *context)
+{
+#if PG_VERSION_NUM >= 180000
+	if (node == NULL)
+		return false;
+	if (IsA(node, Var))
+		return ((Var *) node)->varreturningtype == VAR_RETURNING_OLD;
+	if (IsA(node, ReturningExpr) && ((ReturningExpr *) node)->retold)
+		return true;
+	return expression_tree_walker(node, rf_has_old_columns, context);
 #else
 	return false;
 #endif

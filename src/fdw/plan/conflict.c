@@ -292,6 +292,10 @@ rf_conflict(PlannerInfo *root, Relation rel, Index target, OnConflictAction core
 	else
 	{
 		check_triggers(rel);
+		/* to core the row is a new one, whose OLD is NULL */
+		if (rf_has_old_columns((Node *) root->parse->returningList, NULL))
+			refuse(rel, "RETURNING has columns of OLD, and the data node returns the row as it is "
+				   "after DO UPDATE.", "Read the row before, or leave OLD out.");
 		rows->relids = bms_add_member(rows->relids, conflict->exclRelIndex);
 		foreach(lc, conflict->onConflictSet)
 		{

@@ -740,7 +740,9 @@ change_plan(Changes *changes, Plan *plan)
 	if (plan == NULL || IsA(plan, Gather) || IsA(plan, GatherMerge))
 		return plan;
 	check_stack_depth();
-	plan->lefttree = change_plan(changes, plan->lefttree);
+	/* a lookup by keys runs its scan itself: no node may come between */
+	if (!is_lookup_by_keys(plan))
+		plan->lefttree = change_plan(changes, plan->lefttree);
 
 	/*
 	 * a merge join goes back to a row of an index or a projection, which no other node than theirs

@@ -208,7 +208,7 @@ define_start_settings(GucContext context)
 							 &rf_provider, rf_provider, provider_options,
 							 context, 0, NULL, NULL, NULL);
 	DefineCustomStringVariable("rdma_fdw.device",
-							   "RDMA device to use, and its port: \"mlx5_0\" or \"mlx5_0:1\".",
+							   "RDMA device to use, its port and partition: \"mlx5_0:1:0x8001\".",
 							   "Empty: the first with an active port. The view rdma.devices lists "
 							   "them.",
 							   &rf_device, "",

@@ -61,13 +61,17 @@ typedef struct RfRegion
 
 typedef struct RfProviderConfig
 {
-	const char *device;			/* verbs: NAME or NAME:PORT, NULL or "" = best; without PORT the
-								 * first active one */
+	const char *device;			/* verbs: NAME, NAME:PORT or NAME:PORT:0xPARTITION, NULL or "" =
+								 * best; without PORT the first active one, without PARTITION any
+								 * that the peer is in, too */
 	int			gid_index;		/* verbs: -1 = choose by score */
 	int			traffic_class;	/* verbs: GRH traffic class (DSCP << 2) */
 	int			service_level;
 	int			timeout;		/* verbs: local ACK timeout exponent, 4.096 us * 2^n */
 	size_t		memory_to_register; /* bytes, at most, for the memlock check */
+	int			lanes;			/* completion queues, and queue pairs to each peer */
+	int			max_wr;			/* of a queue pair, as in RfQpConfig */
+	int			max_recv;
 	bool		soft_tcp_only;	/* soft: never map the peer's memory (for tests and control
 								 * measurements) */
 } RfProviderConfig;
@@ -81,10 +85,13 @@ typedef struct RfDeviceCaps
 	int			gid_index;
 	int			port;
 	char		port_state[16]; /* "active", ... */
+	char		partitions[128];	/* verbs, not iWARP: their keys, "0xffff, 0x8001" */
+	bool		limited_member; /* of all partitions: reaches full members only */
 	int			mtu;			/* bytes, 0 where it means nothing */
 	uint32_t	max_message;
 	int			max_sge;
 	int			max_qp_wr;		/* work requests one queue pair holds */
+	int			max_peers;		/* verbs: that there is room for at least; else 0 */
 	int			max_inline;
 	bool		atomics;		/* remote compare-and-swap available */
 	bool		thread_domains; /* a doorbell of its own per lane */

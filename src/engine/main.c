@@ -133,6 +133,9 @@ open_device(const RfProvider *provider, RfError *error)
 	config.service_level = rf_service_level;
 	config.timeout = ack_timeout();
 	config.memory_to_register = rf_engine_lockable();
+	config.lanes = (int) rf_shared->lane_count;
+	config.max_wr = RF_QP_MAX_WR;
+	config.max_recv = RF_QP_MAX_RECV;
 	config.soft_tcp_only = rf_provider == RF_PROVIDER_TCP;
 	rf_engine->device = provider->device_open(&config, error);
 	if (rf_engine->device == NULL)
@@ -194,11 +197,15 @@ device_events(void)
 	{
 		ereport(event == RF_DEVICE_DEAD ? WARNING : LOG,
 				(errmsg("rdma_fdw engine: %s", text)));
+		snprintf(rf_shared->device_event.text, sizeof(rf_shared->device_event.text), "%s", text);
+		rf_shared->device_event.time = rf_wall_us() / 1000000;
 		if (event == RF_DEVICE_DEAD)
 			ShutdownRequestPending = true;
 		provider->device_caps(rf_engine->device, caps);
 		memcpy(rf_shared->device.gid, caps->gid, sizeof(caps->gid));
 		memcpy(rf_shared->device.port_state, caps->port_state, sizeof(caps->port_state));
+		memcpy(rf_shared->device.partitions, caps->partitions, sizeof(caps->partitions));
+		rf_shared->device.limited_member = caps->limited_member;
 		rf_shared->device.gid_index = caps->gid_index;
 	}
 }

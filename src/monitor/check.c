@@ -111,8 +111,55 @@ check_engine(Check *check)
 }
 
 /*
- * Reports the device that the engine has opened, or why it has none, and the properties of its port
- * that commonly are wrong: link, GID, MTU, and the limit of locked memory.
+ * An RDMA device's port: what commonly is wrong with it, how many nodes there is room for, and what
+ * the device told last.
+ */
+static void
+check_port(Check *check, const RfDeviceCaps *caps)
+{
+	if (pg_strcasecmp(caps->port_state, "active") == 0)
+		ok(check, "link", caps->port_state);
+	else
+		problem(check, "link", caps->port_state, "Bring the port up: see rdma link and ip link.");
+	if (strcmp(caps->gid_type, "RoCEv1") == 0)
+		info(check, "GID",
+			 psprintf("index %d, %s, %s", caps->gid_index, caps->gid, caps->gid_type),
+			 "RoCEv1 is not routed. Give the network device an IPv4 address, or set "
+			 "rdma_fdw.gid_index.");
+	else
+		ok(check, "GID", psprintf("index %d, %s, %s", caps->gid_index, caps->gid, caps->gid_type));
+	if (caps->limited_member)
+		info(check, "partitions", caps->partitions,
+			 "The port is a limited member of all of them, so it reaches full members only: let "
+			 "the subnet manager make the other nodes' ports full members.");
+	else if (strcmp(caps->gid_type, "IB") == 0)
+		ok(check, "partitions", caps->partitions);
+	if (caps->mtu >= 2048)
+		ok(check, "MTU", psprintf("%d bytes", caps->mtu));
+	else
+		info(check, "MTU", psprintf("%d bytes", caps->mtu),
+			 "Larger packets are faster: raise the network device's MTU (4200 carries 4096) "
+			 "here and there.");
+	if (caps->max_peers >= RF_MAX_PEERS)
+		ok(check, "device's room", psprintf("for %d nodes", RF_MAX_PEERS));
+	else
+		info(check, "device's room", psprintf("for %d nodes", caps->max_peers),
+			 "Connections to more nodes than that fail; each has a queue pair in each lane "
+			 "(rdma_fdw.engine_lanes).");
+	if (rf_shared->device_event.time == 0)
+		ok(check, "device events", "none since the server started");
+	else
+		info(check, "device events",
+			 psprintf("at %s: %s",
+					  timestamptz_to_str(time_t_to_timestamptz((pg_time_t)
+															   rf_shared->device_event.time)),
+					  rf_shared->device_event.text),
+			 "This is the last one. The server's log has all of them.");
+}
+
+/*
+ * Reports the device that the engine has opened, or why it has none, its port, and the limit of
+ * locked memory.
  */
 static void
 check_device(Check *check)
@@ -144,24 +191,7 @@ check_device(Check *check)
 	else
 	{
 		ok(check, "device", psprintf("%s, port %d", caps.device, caps.port));
-		if (pg_strcasecmp(caps.port_state, "active") == 0)
-			ok(check, "link", caps.port_state);
-		else
-			problem(check, "link", caps.port_state,
-					"Bring the port up: see rdma link and ip link.");
-		if (strcmp(caps.gid_type, "RoCEv1") == 0)
-			info(check, "GID",
-				 psprintf("index %d, %s, %s", caps.gid_index, caps.gid, caps.gid_type),
-				 "RoCEv1 is not routed. Give the network device an IPv4 address, or set "
-				 "rdma_fdw.gid_index.");
-		else
-			ok(check, "GID", psprintf("index %d, %s, %s", caps.gid_index, caps.gid, caps.gid_type));
-		if (caps.mtu >= 2048)
-			ok(check, "MTU", psprintf("%d bytes", caps.mtu));
-		else
-			info(check, "MTU", psprintf("%d bytes", caps.mtu),
-				 "Larger packets are faster: raise the network device's MTU (4200 carries 4096) "
-				 "here and there.");
+		check_port(check, &caps);
 	}
 
 	if (getrlimit(RLIMIT_MEMLOCK, &limit) == 0 &&

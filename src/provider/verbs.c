@@ -47,6 +47,7 @@ typedef struct Blob
 	uint32_t	lid;
 	uint32_t	ethernet;
 	uint8_t		gid[16];
+	uint16_t	partitions[MAX_PARTITIONS];
 } Blob;
 
 static_assert(sizeof(Blob) <= RF_QP_BLOB_SIZE, "blob too large");
@@ -112,10 +113,12 @@ start_qp(RfQp *qp, RfError *error)
 	};
 	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT,
 		.port_num = device->port,
+		.pkey_index = device->partition_index[0],
 		.qp_access_flags = IBV_ACCESS_REMOTE_WRITE |
 		(device->atomics ? IBV_ACCESS_REMOTE_ATOMIC : 0)};
 	struct ibv_pd *pd;
 
+	qp->partition = attr.pkey_index;
 	if (qp->cq->td != NULL)
 	{
 		struct ibv_parent_domain_init_attr parent = {.pd = qp->domain->pd,.td = qp->cq->td};
@@ -265,6 +268,8 @@ qp_local(RfQp *qp, uint8_t bytes[RF_QP_BLOB_SIZE])
 		return;
 	}
 	memcpy(blob.gid, device->gid.raw, sizeof(blob.gid));
+	for (int i = 0; i < MAX_PARTITIONS; i++)
+		blob.partitions[i] = htons(device->partitions[i]);
 	memset(bytes, 0, RF_QP_BLOB_SIZE);
 	memcpy(bytes, &blob, sizeof(blob));
 }
@@ -309,6 +314,37 @@ rf_verbs_same_kind(const uint8_t bytes[RF_QP_BLOB_SIZE], uint32_t own, RfError *
 					"the peer's description of its RDMA queue pair is not valid");
 }
 
+/*
+ * The index of the partition that both ends use, from the peer's keys as it sent them. A peer that
+ * sent none is in the default partition.
+ */
+static bool
+choose_partition(RfDevice *device, const uint16_t sent[MAX_PARTITIONS], uint16_t *index,
+				 RfError *error)
+{
+	uint16_t	peer[MAX_PARTITIONS];
+	char		detail[192];
+	int			common;
+
+	for (int i = 0; i < MAX_PARTITIONS; i++)
+		peer[i] = ntohs(sent[i]);
+	if (peer[0] == 0)
+		peer[0] = DEFAULT_PARTITION;
+	common = rf_verbs_common_partition(device, peer);
+	if (common >= 0)
+	{
+		*index = device->partition_index[common];
+		return true;
+	}
+	snprintf(detail, sizeof(detail), "The first key of port %d of device \"%s\" is 0x%04x, the "
+			 "peer's is 0x%04x.", device->port, ibv_get_device_name(device->context->device),
+			 device->partitions[0], peer[0]);
+	return rf_error(error, RF_ERROR_CONFIGURATION, detail,
+					"Let the subnet manager put both ports into one partition, one of them as a "
+					"full member, and check rdma_fdw.device on both nodes.",
+					"the two nodes' RDMA ports have no partition in common");
+}
+
 static bool
 qp_connect(RfQp *qp, const uint8_t bytes[RF_QP_BLOB_SIZE], int sock, const RfTlsKey *key,
 		   RfError *error)
@@ -318,6 +354,7 @@ qp_connect(RfQp *qp, const uint8_t bytes[RF_QP_BLOB_SIZE], int sock, const RfTls
 	uint32_t	peer_mtu;
 	uint32_t	own_mtu = (uint32_t) device->port_attr.active_mtu;
 	uint32_t	peer_rd_atomic;
+	uint16_t	partition = 0;
 	struct ibv_qp_attr rtr;
 	struct ibv_qp_attr rts;
 
@@ -346,6 +383,8 @@ qp_connect(RfQp *qp, const uint8_t bytes[RF_QP_BLOB_SIZE], int sock, const RfTls
 		return rf_error(error, RF_ERROR_CONFIGURATION, NULL,
 						"Check rdma_fdw.device on both nodes.",
 						"one node's RDMA device speaks Ethernet (RoCE), the other's InfiniBand");
+	if (!choose_partition(device, blob.partitions, &partition, error))
+		return false;
 
 	rtr = (struct ibv_qp_attr)
 	{
@@ -355,6 +394,7 @@ qp_connect(RfQp *qp, const uint8_t bytes[RF_QP_BLOB_SIZE], int sock, const RfTls
 			.rq_psn = ntohl(blob.psn),
 			.max_dest_rd_atomic = (uint8_t) rd_atomic(device),
 			.min_rnr_timer = MIN_RNR_TIMER,
+			.pkey_index = partition,
 			.ah_attr =
 		{
 			.dlid = (uint16_t) ntohl(blob.lid),
@@ -371,8 +411,10 @@ qp_connect(RfQp *qp, const uint8_t bytes[RF_QP_BLOB_SIZE], int sock, const RfTls
 		rtr.ah_attr.grh.hop_limit = HOP_LIMIT;
 		rtr.ah_attr.grh.traffic_class = (uint8_t) device->traffic_class;
 	}
+	/* Where INIT said the same, nothing depends on the device's taking it twice. */
 	if (ibv_modify_qp(qp->qp, &rtr, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
-					  IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER) != 0)
+					  IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER |
+					  (partition != qp->partition ? IBV_QP_PKEY_INDEX : 0)) != 0)
 		return connect_error(error, device, "Ready to receive");
 
 	rts = (struct ibv_qp_attr)

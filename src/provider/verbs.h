@@ -22,6 +22,9 @@
 #define MAX_QUEUES		16		/* queues of the device that make up one completion queue */
 #define SCRATCH			256		/* work requests handed over by one ibv_post_send */
 #define RECV_BATCH		32		/* receives posted again by one ibv_post_recv */
+#define MAX_PARTITIONS	16		/* of a port, that are used */
+#define FULL_MEMBER		0x8000	/* bit of a partition key: reaches limited members, too */
+#define DEFAULT_PARTITION 0xffff	/* that of each port without a subnet manager */
 
 /*
  * The device's wr_id: table slot of the queue pair, kind, low half of the ring position. In a
@@ -48,6 +51,9 @@ struct RfDevice
 	struct ibv_port_attr port_attr;
 	uint8_t		port;
 	int			wanted_gid;		/* rdma_fdw.gid_index: -1 = choose by score */
+	int			wanted_partition;	/* number in rdma_fdw.device: 0 = all */
+	uint16_t	partitions[MAX_PARTITIONS]; /* keys of the port's partitions; 0 ends them */
+	uint16_t	partition_index[MAX_PARTITIONS];	/* of the key in the port's table */
 	int			gid_index;
 	union ibv_gid gid;
 	char		gid_text[48];
@@ -61,6 +67,7 @@ struct RfDevice
 	bool		thread_domains;
 	bool		atomics;
 	int			max_strided;	/* set by rf_mlx5_probe */
+	int			max_peers;
 	int			traffic_class;
 	int			service_level;
 	int			timeout;
@@ -126,6 +133,7 @@ struct RfQp
 	void	   *context;
 	uint32_t	slot;
 	uint32_t	psn;
+	uint16_t	partition;		/* index that INIT got */
 	uint32_t	max_wr;
 	uint32_t	max_send;		/* entries of the send queue */
 	uint32_t	max_recv;
@@ -270,6 +278,13 @@ extern struct ibv_sge *rf_mlx5_entries(RfQp *qp, const RfWr *wr, uint64_t positi
  * the device does not accept the batch.
  */
 extern bool rf_mlx5_configure(RfQp *qp, uint64_t first);
+
+/*
+ * The partition of a queue pair to a peer: its place in device->partitions, -1 if the port and the
+ * peer's share none. Both ends choose the same one.
+ */
+extern int	rf_verbs_common_partition(const RfDevice *device,
+									  const uint16_t peer[MAX_PARTITIONS]);
 
 extern RfDevice *rf_verbs_device_open(const RfProviderConfig *config, RfError *error);
 extern void rf_verbs_device_close(RfDevice *device);

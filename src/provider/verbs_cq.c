@@ -21,7 +21,8 @@
 #include "verbs.h"
 
 #define POLL_BATCH		64		/* completions taken by one ibv_poll_cq */
-#define QUEUE_SHARE		16		/* queue pairs that one more completion queue is made for */
+#define QUEUE_SHARE		16		/* queue pairs that the second completion queue is made for, half
+								 * of what the third is */
 
 /* ---------- completion queues ---------- */
 
@@ -181,7 +182,7 @@ rf_verbs_reserve_entries(RfCq *cq, RfQp *qp, RfError *error)
 		qp->queue = last;
 	}
 	else if (qp->queue == NULL && qp->needed <= cq->device->attr.max_cqe &&
-			 add_queue(cq, QUEUE_SHARE * qp->needed))
+			 add_queue(cq, QUEUE_SHARE * cq->queue_count * qp->needed))
 		qp->queue = &cq->queues[cq->queue_count - 1];
 	if (qp->queue != NULL)
 		qp->queue->needed += qp->needed;
@@ -191,10 +192,11 @@ rf_verbs_reserve_entries(RfCq *cq, RfQp *qp, RfError *error)
 		char		detail[192];
 
 		snprintf(detail, sizeof(detail),
-				 "It needs %d entries. The device's queues hold %d, and a lane has %d: %s.",
-				 qp->needed, cq->device->attr.max_cqe, cq->queue_count, strerror(errno));
+				 "It needs %d entries. The device's queues hold %d, and a lane has %d of %d: %s.",
+				 qp->needed, cq->device->attr.max_cqe, cq->queue_count, MAX_QUEUES,
+				 strerror(errno));
 		return rf_error(error, RF_ERROR_RESOURCES, detail,
-						"More lanes (rdma_fdw.engine_lanes) have more queues.",
+						"Connect with fewer nodes. rdma.check says how many there is room for.",
 						"no room in the RDMA completion queues for another peer");
 	}
 	return true;

@@ -230,6 +230,75 @@ find_address(RfDevice *device, RfError *error)
 	return true;
 }
 
+/* ---------- partitions ---------- */
+
+static bool
+same_partition(int one, int other)
+{
+	return (one & ~FULL_MEMBER) == (other & ~FULL_MEMBER);
+}
+
+/*
+ * Takes the keys of the port's partitions from its table: all, or the wanted one. False: it is not
+ * there.
+ */
+static bool
+read_partitions(RfDevice *device, RfError *error)
+{
+	int			count = 0;
+
+	memset(device->partitions, 0, sizeof(device->partitions));
+	for (int i = 0; i < device->port_attr.pkey_tbl_len && count < MAX_PARTITIONS; i++)
+	{
+		__be16		key;
+
+		if (ibv_query_pkey(device->context, device->port, i, &key) != 0 ||
+			same_partition(ntohs(key), 0) ||
+			(device->wanted_partition != 0 &&
+			 !same_partition(ntohs(key), device->wanted_partition)))
+			continue;
+		device->partitions[count] = ntohs(key);
+		device->partition_index[count++] = (uint16_t) i;
+	}
+	if (count == 0 && device->wanted_partition == 0)
+	{
+		device->partitions[0] = DEFAULT_PARTITION;
+		device->partition_index[0] = 0;
+	}
+	return device->partitions[0] != 0 ||
+		rf_error(error, RF_ERROR_CONFIGURATION, NULL,
+				 "Let the subnet manager put the port into the partition, or name no partition in "
+				 "rdma_fdw.device.",
+				 "port %d of RDMA device \"%s\" is not in partition 0x%04x", device->port,
+				 ibv_get_device_name(device->context->device), device->wanted_partition);
+}
+
+/* The greatest number, as a full member if possible: the default partition before all others. */
+static int
+partition_rank(uint16_t key)
+{
+	return (key & ~FULL_MEMBER) << 1 | (key & FULL_MEMBER) >> 15;
+}
+
+int
+rf_verbs_common_partition(const RfDevice *device, const uint16_t peer[MAX_PARTITIONS])
+{
+	int			best = -1;
+
+	for (int i = 0; i < MAX_PARTITIONS && device->partitions[i] != 0; i++)
+	{
+		uint16_t	own = device->partitions[i];
+
+		for (int k = 0; k < MAX_PARTITIONS; k++)
+		{
+			if (same_partition(own, peer[k]) && ((own | peer[k]) & FULL_MEMBER) != 0 &&
+				(best < 0 || partition_rank(own) > partition_rank(device->partitions[best])))
+				best = i;
+		}
+	}
+	return best;
+}
+
 /*
  * Examines one port: sets the device's port, address and MTU and returns the address' score, or 0
  * with the reason in error. Settings that override the choice are only checked.
@@ -264,6 +333,8 @@ look_at_port(RfDevice *device, struct ibv_gid_entry *gids, int port, const RfPro
 		device->gid_type = "iWARP";
 		return find_address(device, error) ? IWARP_SCORE : 0;
 	}
+	if (!read_partitions(device, error))
+		return 0;
 	count = ibv_query_gid_table(device->context, gids, MAX_GIDS, 0);
 	for (ssize_t i = 0; i < count; i++)
 	{
@@ -298,30 +369,46 @@ look_at_port(RfDevice *device, struct ibv_gid_entry *gids, int port, const RfPro
 }
 
 /*
- * The port of this device that `wanted` asks for, NAME or NAME:PORT as other RDMA programs have it:
- * 0 for its first active port, -1 if another device is wanted.
+ * The port of this device that `wanted` asks for, NAME or NAME:PORT as other RDMA programs have it,
+ * or NAME:PORT:0xPARTITION: 0 for its first active port, -1 if another device is wanted. The number
+ * of the partition is 0 for all.
  */
 static int
-wanted_port(const char *wanted, const char *name)
+wanted_port(const char *wanted, const char *name, int *partition)
 {
 	size_t		length = strlen(name);
+	size_t		digits;
 	int			port = 0;
 	int			end = 0;
 
+	*partition = 0;
 	if (wanted == NULL || wanted[0] == '\0')
 		return 0;
 	if (strncmp(wanted, name, length) != 0)
 		return -1;
-	if (wanted[length] == '\0')
+	wanted += length;
+	if (wanted[0] == '\0')
 		return 0;
-	(void) sscanf(wanted + length, ":%3d%n", &port, &end);
-	return port > 0 && port <= UINT8_MAX && wanted[length + (size_t) end] == '\0' ? port : -1;
+	(void) sscanf(wanted, ":%3d%n", &port, &end);
+	wanted += end;
+	if (strncmp(wanted, ":0x", 3) == 0)
+	{
+		wanted += 3;
+		digits = strspn(wanted, "0123456789abcdefABCDEF");
+		if (digits < 1 || digits > 4)
+			return -1;
+		*partition = (int) strtol(wanted, NULL, 16);
+		if (same_partition(*partition, 0))
+			return -1;
+		wanted += digits;
+	}
+	return port > 0 && port <= UINT8_MAX && wanted[0] == '\0' ? port : -1;
 }
 
 /* Opens one device and chooses its port, if not given. NULL with the reason in error. */
 static RfDevice *
-open_candidate(struct ibv_device *candidate, int port, const RfProviderConfig *config, int *score,
-			   RfError *error)
+open_candidate(struct ibv_device *candidate, int port, int partition,
+			   const RfProviderConfig *config, int *score, RfError *error)
 {
 	const char *name = ibv_get_device_name(candidate);
 	RfDevice   *device = calloc(1, sizeof(RfDevice));
@@ -348,6 +435,7 @@ open_candidate(struct ibv_device *candidate, int port, const RfProviderConfig *c
 		int			last = port > 0 ? port : device->attr.phys_port_cnt;
 
 		device->iwarp = candidate->transport_type == IBV_TRANSPORT_IWARP;
+		device->wanted_partition = partition;
 		for (int i = port > 0 ? port : 1; i <= last && *score == 0; i++)
 			*score = look_at_port(device, gids, i, config, error);
 	}
@@ -374,7 +462,8 @@ choose_device(const RfProviderConfig *config, RfError *error)
 	for (int i = 0; list != NULL && i < count; i++)
 	{
 		RfDevice   *device;
-		int			port = wanted_port(config->device, ibv_get_device_name(list[i]));
+		int			partition;
+		int			port = wanted_port(config->device, ibv_get_device_name(list[i]), &partition);
 		int			score;
 		size_t		used = strlen(names);
 
@@ -383,7 +472,7 @@ choose_device(const RfProviderConfig *config, RfError *error)
 		if (port < 0)
 			continue;
 		found = true;
-		device = open_candidate(list[i], port, config, &score, error);
+		device = open_candidate(list[i], port, partition, config, &score, error);
 		if (device != NULL && score > best_score)
 		{
 			if (best != NULL)
@@ -410,6 +499,22 @@ choose_device(const RfProviderConfig *config, RfError *error)
 						"devices. " SOFT_HINT,
 						"this machine has no RDMA device");
 	return best;
+}
+
+/*
+ * The peers that there is room for at least: each lane has a queue pair to each peer, in a
+ * protection domain of the peer's own. The first completion queue of a lane may stay small.
+ */
+static int
+room_for_peers(const RfDevice *device, const RfProviderConfig *config)
+{
+	int			entries = config->max_wr * (device->iwarp ? 2 : 1) + config->max_recv +
+		RECV_BATCH + rf_verbs_reserve(device);
+	int			peers = (MAX_QUEUES - 1) * (device->attr.max_cqe / entries);
+
+	if (config->lanes > 0 && device->attr.max_qp / config->lanes < peers)
+		peers = device->attr.max_qp / config->lanes;
+	return device->attr.max_pd < peers ? device->attr.max_pd : peers;
 }
 
 /* ---------- the provider's calls ---------- */
@@ -442,6 +547,7 @@ rf_verbs_device_open(const RfProviderConfig *config, RfError *error)
 	device->max_sge = device->attr.max_sge < RF_MAX_SGE ? device->attr.max_sge : RF_MAX_SGE;
 	device->atomics = device->attr.atomic_cap != IBV_ATOMIC_NONE && !device->iwarp;
 	rf_mlx5_probe(device);
+	device->max_peers = room_for_peers(device, config);
 
 	td = ibv_alloc_td(device->context, &td_attr);
 	if (td != NULL)
@@ -576,6 +682,17 @@ rf_verbs_device_caps(RfDevice *device, RfDeviceCaps *caps)
 	if (ibv_query_port(device->context, device->port, &attr) != 0)
 		attr.state = IBV_PORT_NOP;
 	snprintf(caps->port_state, sizeof(caps->port_state), "%s", port_state_text(attr.state));
+	caps->limited_member = device->partitions[0] != 0;
+	for (int i = 0; i < MAX_PARTITIONS && device->partitions[i] != 0; i++)
+	{
+		size_t		used = strlen(caps->partitions);
+
+		if ((device->partitions[i] & FULL_MEMBER) != 0)
+			caps->limited_member = false;
+		snprintf(caps->partitions + used, sizeof(caps->partitions) - used, "%s0x%04x",
+				 i > 0 ? ", " : "", device->partitions[i]);
+	}
+	caps->max_peers = device->max_peers;
 	caps->mtu = mtu_bytes(device->port_attr.active_mtu);
 	caps->max_message = device->max_message;
 	caps->max_sge = device->max_sge;

@@ -596,6 +596,13 @@ typedef struct RfFlowCounts
 	_Atomic uint32_t reached;
 } RfFlowCounts;
 
+/* What a device told, as the log has it; time 0: nothing yet. Written by the engine. */
+typedef struct RfDeviceEventNote
+{
+	char		text[256];
+	int64_t		time;			/* in seconds since 1970 */
+} RfDeviceEventNote;
+
 /*
  * The extension's main shared memory, laid out by the engine's shmem start-up hook; flows[] follows
  * it.
@@ -635,6 +642,7 @@ typedef struct RfShared
 	 */
 	RfDeviceCaps device;
 	RfError		device_error;	/* why verbs was not chosen, for rdma.check */
+	RfDeviceEventNote device_event; /* the last one, for rdma.check */
 
 	/* Why engine_pid is 0 though an engine runs; kind NONE: unknown. Written by the engine. */
 	RfError		start_error;

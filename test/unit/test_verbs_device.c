@@ -43,7 +43,11 @@ test_names(void)
 	{
 		const char *wanted;
 		int			port;
+		int			partition;
 	}			names[] = {
+		{"mlx5_1:1:0x8001", 1, 0x8001}, {"mlx5_1:2:0xA", 2, 0xA}, {"mlx5_1:1:0x", -1},
+		{"mlx5_1:1:0x18001", -1}, {"mlx5_1:1:8001", -1}, {"mlx5_1:1:0x8000", -1},
+		{"mlx5_1:1:0x1g", -1}, {"mlx5_1::0x8001", -1}, {"mlx5_1:0x8001", -1},
 		{NULL, 0}, {"", 0}, {"mlx5_1", 0}, {"mlx5_1:2", 2}, {"mlx5_1:255", 255}, {"mlx5_1:", -1},
 		{"mlx5_1:0", -1}, {"mlx5_1:256", -1}, {"mlx5_1:1000", -1}, {"mlx5_1:-1", -1},
 		{"mlx5_1:a", -1}, {"mlx5_1:2a", -1}, {"mlx5_1/2", -1}, {"mlx5_10", -1}, {"mlx5_10:1", -1},
@@ -54,13 +58,16 @@ test_names(void)
 
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
 	{
-		int			port = wanted_port(names[i].wanted, "mlx5_1");
+		int			partition;
+		int			port = wanted_port(names[i].wanted, "mlx5_1", &partition);
+		bool		right = port == names[i].port &&
+			(port < 0 || partition == names[i].partition);
 
-		if (port != names[i].port)
-			printf("# \"%s\" asks for port %d\n", names[i].wanted, port);
-		good = good && port == names[i].port;
+		if (!right)
+			printf("# \"%s\" asks for port %d, partition %x\n", names[i].wanted, port, partition);
+		good = good && right;
 	}
-	check(good, "rdma_fdw.device is a name, or a name and a port", &error);
+	check(good, "rdma_fdw.device is a name, with a port or a port and a partition", &error);
 }
 
 /* In a process of its own, because a limit that is lowered stays low. */

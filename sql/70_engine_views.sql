@@ -33,9 +33,13 @@ SELECT c.attname, format_type(c.atttypid, c.atttypmod), col_description(c.attrel
 FROM pg_attribute c
 WHERE c.attrelid = 'rdma.stat_lanes'::regclass
 	AND c.attname IN ('polling_mode', 'poll_time', 'polls', 'empty_polls', 'completions', 'armed', 'sleeps', 'busy_ms', 'cpu_us_per_completion',
-					  'c_max', 'credit_waits', 'epoch', 'candidate_rates') ORDER BY c.attname;
+					  'c_max', 'credit_waits', 'epoch', 'candidate_rates', 'throttling') ORDER BY c.attname;
 SELECT polling_mode, poll_time BETWEEN 20 AND 100 AS poll_time, polls > 0 AS polls, sum(completions) OVER () > 0 AS completions,
 	busy_ms >= 0 AS cpu, armed > 0 AS armed
+FROM rdma.stat_lanes WHERE lane = 0;
+
+-- why requests are not limited
+SELECT throttling ~ '^(nothing to limit|not decided|no limit seen|acts): ' AS says, (c_max IS NOT NULL) = (throttling LIKE 'acts:%') AS right
 FROM rdma.stat_lanes WHERE lane = 0;
 
 -- what was measured when the engine started, and how long lanes poll for that; a crowded machine may let it measure nothing

@@ -185,8 +185,9 @@ define_start_settings(GucContext context)
 							context, 0, NULL, NULL, NULL);
 	DefineCustomIntVariable("rdma_fdw.engine_lanes",
 							"Number of threads of the engine that move data.",
-							"Two nodes use as many lanes as the one with fewer has.",
-							&rf_engine_lanes, rf_engine_lanes, 1, RF_MAX_LANES,
+							"0: one for each 8 processors, at most 4. Two nodes use as many as "
+							"the one with fewer has.",
+							&rf_engine_lanes, rf_engine_lanes, 0, RF_MAX_LANES,
 							context, 0, NULL, NULL, NULL);
 	DefineCustomStringVariable("rdma_fdw.listen_address",
 							   "Host name or address on which the engine listens for other "

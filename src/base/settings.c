@@ -9,7 +9,7 @@
 
 int			rf_buffer_memory = 256 * 1024;
 int			rf_max_flows = 4096;
-int			rf_engine_lanes = 1;
+int			rf_engine_lanes = 0;
 char	   *rf_listen_address = NULL;
 int			rf_engine_port = 0;
 int			rf_provider = RF_PROVIDER_AUTO;

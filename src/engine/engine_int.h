@@ -192,6 +192,15 @@ typedef struct RfReceiveWork
 	bool		refused;		/* no pool is possible; its flows get buffers of their own */
 } RfReceiveWork;
 
+/* The processor time of the lanes, when flows are spread over them. */
+typedef struct RfLaneLoad
+{
+	int64_t		at;				/* when it was looked at */
+	uint64_t	before_us[RF_MAX_LANES];	/* in all, then */
+	uint64_t	busy_us[RF_MAX_LANES];	/* between the last two looks, and what later flows are
+										 * expected to add */
+} RfLaneLoad;
+
 typedef struct RfEngine
 {
 	int			epoll_fd;
@@ -214,6 +223,7 @@ typedef struct RfEngine
 	RfFlowWork *flows;			/* max_flows */
 	RfReceiveWork receive[RF_RECEIVE_POOLS];
 	uint32_t	lane_flows[RF_MAX_LANES];	/* attached to each */
+	RfLaneLoad	lane_load;
 	uint8_t		boot_id[16];
 	uint32_t	unauthenticated;	/* accepted connections in the crowd */
 

@@ -41,7 +41,9 @@
 #define NO_LIMIT_BIAS		1.05
 
 /* In the order in which they are tried. */
-static const uint32_t candidates[RF_CREDIT_CANDIDATES] = {NO_LIMIT, 4, 6, 8, 10, 12};
+static const uint32_t candidates[RF_CREDIT_CANDIDATES] = {
+	NO_LIMIT, RF_CREDIT_SMALLEST, 6, 8, 10, 12
+};
 
 static void
 show(_Atomic uint64_t *where, uint64_t value)
@@ -204,8 +206,13 @@ rf_throttle_post(RfThrottle *throttle, uint64_t outstanding, int64_t now)
 	if (throttle->posted == throttle->completed)
 		throttle->active_since = now;
 	throttle->posted++;
-	if (outstanding > throttle->peak)
-		throttle->peak = (uint32_t) outstanding;
+	if (outstanding <= throttle->peak)
+		return;
+	throttle->peak = (uint32_t) outstanding;
+	if (throttle->shown != NULL &&
+		outstanding > atomic_load_explicit(&throttle->shown->peak, memory_order_relaxed))
+		atomic_store_explicit(&throttle->shown->peak, (uint32_t) outstanding,
+							  memory_order_relaxed);
 }
 
 void

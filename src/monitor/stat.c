@@ -29,7 +29,7 @@ PG_FUNCTION_INFO_V1(rdma_qps);
 PG_FUNCTION_INFO_V1(rdma_stat_peers);
 PG_FUNCTION_INFO_V1(rdma_stat_flows);
 
-#define MAX_COLUMNS	40
+#define MAX_COLUMNS	48
 
 /* One result row, filled from left to right. */
 typedef struct Row
@@ -255,6 +255,30 @@ put_rates(Row *row, const RfLaneThrottle *throttle)
 												sizeof(int64), FLOAT8PASSBYVAL, TYPALIGN_DOUBLE)));
 }
 
+/* What the lane's credit throttle does, or why it does nothing, in words. */
+static const char *
+throttling(const RfLaneThrottle *throttle)
+{
+	uint32		c_max = atomic_load_explicit(&throttle->c_max, memory_order_relaxed);
+	uint32		peak = atomic_load_explicit(&throttle->peak, memory_order_relaxed);
+	bool		tried = false;
+
+	for (int i = 1; i < RF_CREDIT_CANDIDATES; i++)
+		tried |= atomic_load_explicit(&throttle->rate[i], memory_order_relaxed) > 0;
+	if (c_max > 0)
+		return psprintf("acts: at most %u requests are outstanding on a queue pair", c_max);
+	if (peak <= RF_CREDIT_SMALLEST)
+		return psprintf("nothing to limit: no queue pair had more than %u requests outstanding",
+						peak);
+	if (atomic_load_explicit(&throttle->epoch, memory_order_relaxed) == 0)
+		return psprintf("not decided: up to %u requests were outstanding on a queue pair, too "
+						"shortly to compare limits", peak);
+	if (tried)
+		return "no limit seen: no number of outstanding requests was 5 % faster than no limit";
+	return psprintf("nothing to limit: when it was decided no queue pair had more than %d requests "
+					"outstanding", RF_CREDIT_SMALLEST);
+}
+
 /* rdma.stat_lanes: a row per lane with its counters and settings. */
 Datum
 rdma_stat_lanes(PG_FUNCTION_ARGS)
@@ -300,6 +324,7 @@ rdma_stat_lanes(PG_FUNCTION_ARGS)
 		put_counter(&row, &lane->throttle.waits);
 		put_counter(&row, &lane->throttle.epoch);
 		put_rates(&row, &lane->throttle);
+		put_text(&row, throttling(&lane->throttle));
 		put_counter(&row, &lane->claims.won);
 		put_counter(&row, &lane->claims.lost);
 		put_counter(&row, &lane->claims.held_up);

@@ -11,6 +11,7 @@
  */
 #include "postgres.h"
 
+#include <sched.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -31,6 +32,8 @@
 #define RF_HUGE_PAGE	(2 * 1024 * 1024)
 #define LEAST_SEGMENT	((size_t) 8 << 20)	/* of buffer memory that has three of them */
 #define LARGEST_SEGMENT	((size_t) 1 << 30)
+#define PROCESSORS_PER_LANE	8
+#define MOST_LANES		4		/* unless a setting says more */
 
 RfShared   *rf_shared = NULL;
 RfWaitPoints *rf_wait_points = NULL;
@@ -182,15 +185,34 @@ make_value_memory(RfShared *shared)
 	shared->value_size = value_size = size;
 }
 
+/*
+ * The number of lanes: rdma_fdw.engine_lanes, or one for so many of the processors that this server
+ * may use. A lane takes one whole at most, and several backends are needed to keep it busy.
+ */
+static int
+lane_number(void)
+{
+	cpu_set_t	processors;
+	int			number;
+
+	if (rf_engine_lanes > 0)
+		return rf_engine_lanes;
+	number = sched_getaffinity(0, sizeof(processors), &processors) == 0 ?
+		CPU_COUNT(&processors) : 1;
+	return Min(Max(number / PROCESSORS_PER_LANE, 1), MOST_LANES);
+}
+
 /* Eventfds carry no content, so they outlive a crash restart. */
 static void
 make_events(RfShared *shared)
 {
+	static int	lanes;
 	int			i;
 
 	if (!events_made)
 	{
-		for (i = 0; i <= rf_engine_lanes; i++)
+		lanes = lane_number();
+		for (i = 0; i <= lanes; i++)
 		{
 			event_fds[i] = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 			if (event_fds[i] < 0)
@@ -200,13 +222,13 @@ make_events(RfShared *shared)
 		}
 		events_made = true;
 	}
-	shared->engine_wake_fd = event_fds[rf_engine_lanes];
-	for (i = 0; i < rf_engine_lanes; i++)
+	shared->engine_wake_fd = event_fds[lanes];
+	for (i = 0; i < lanes; i++)
 	{
 		shared->lanes[i].number = i;
 		shared->lanes[i].wake_fd = event_fds[i];
 	}
-	shared->lane_count = rf_engine_lanes;
+	shared->lane_count = (uint32_t) lanes;
 }
 
 void

@@ -56,7 +56,7 @@ CREATE FUNCTION rdma_internal.stat_lanes(
   OUT immediates bigint, OUT protocol_errors bigint,
   OUT polling_mode text, OUT poll_time integer, OUT polls bigint, OUT empty_polls bigint, OUT completions bigint,
   OUT armed bigint, OUT sleeps bigint, OUT busy_ms double precision,
-  OUT c_max integer, OUT credit_waits bigint, OUT epoch bigint, OUT candidate_rates bigint[],
+  OUT c_max integer, OUT credit_waits bigint, OUT epoch bigint, OUT candidate_rates bigint[], OUT throttling text,
   OUT claims bigint, OUT claims_lost bigint, OUT claims_held_up bigint, OUT backoff_ms double precision,
       OUT backoff_limit integer,
   OUT claims_at_once integer, OUT claims_asked bigint, OUT grants bigint)
@@ -118,6 +118,8 @@ COMMENT ON COLUMN rdma.stat_lanes.grants IS
 COMMENT ON COLUMN rdma.stat_lanes.candidate_rates IS
     'bytes per second that the last decision measured with no limit, 4, 6, 8, 10, 12; NULL: not tried, because the '
     'load does not reach it';
+COMMENT ON COLUMN rdma.stat_lanes.throttling IS
+    'whether requests on a queue pair are limited (c_max), or why they are not';
 COMMENT ON FUNCTION rdma_internal.stat_lanes() IS 'counters of the engine''s threads that move data';
 
 CREATE FUNCTION rdma_internal.qps(

@@ -143,6 +143,7 @@ test_choice(int count, const RfSimConfig *config, int32_t expected)
 		CHECK(run(10000) > 0 && rf_sim_now() < 2 * EPOCH_US);
 	rate = run(3 * EPOCH_US);
 	CHECK(atomic_load(&shown.epoch) >= 3);
+	CHECK(atomic_load(&shown.peak) > RF_CREDIT_SMALLEST);
 	CHECK(atomic_load(&shown.waits) > 0);
 	printf("# found by trying: %.0f requests/s, best fixed (%d): %.0f, ratio %.3f\n", rate,
 		   (int) which, best, rate / best);

@@ -522,7 +522,6 @@ typedef struct RfLoadSpec
 	TupleDesc	desc;			/* of the slots that come */
 	const AttrNumber *attnums;	/* source of the columns' values */
 	const char *conflict;		/* INSERT: its ON CONFLICT, where the table is t; or NULL */
-	bool		may_refuse;		/* rf_load_add may return false */
 	uint32		receive_buffers;
 	uint32		receive_buffer_size;	/* bytes of each */
 	uint32		inline_limit;	/* bytes of rows that travel within one command */
@@ -547,25 +546,25 @@ typedef struct RfLoadStats
 } RfLoadStats;
 
 /*
- * Sends nothing yet. The load lives in the current memory context; rows not sent by rf_load_finish
- * are lost with it. The session was obtained with in_transaction. Errors of the data node may be
- * raised by any later call.
+ * All rows go to all of these nodes, and are locked on the first one first. Sends nothing yet. The
+ * load lives in the current memory context; rows not sent by rf_load_finish are lost with it. The
+ * sessions were obtained with in_transaction. Errors of the data nodes may be raised by any later
+ * call.
  */
-extern RfLoad *rf_load_create(RfSession *session, const RfLoadSpec *spec);
+extern RfLoad *rf_load_create(RfSession *const *sessions, int count, const RfLoadSpec *spec);
 
 /*
- * Add a row. False, only if the load may refuse rows: each of the latest rows was followed by
- * another use of the session, so a separate statement is cheaper, and the caller must write this
- * row so.
+ * Add a row. False: each of the latest rows was followed by another use of a session, so a separate
+ * statement is cheaper, or the nodes' encodings differ; the caller must write this row so.
  */
 extern bool rf_load_add(RfLoad *load, TupleTableSlot *slot);
 
 /*
- * Write all rows added so far. Returns the number of rows written since the last call. More rows
- * may follow.
+ * Write all rows added so far; *written: for each node, the number of rows written since the last
+ * call. More rows may follow.
  */
-extern uint64 rf_load_finish(RfLoad *load);
-extern const RfLoadStats *rf_load_stats(RfLoad *load);
+extern void rf_load_finish(RfLoad *load, uint64 *written);
+extern const RfLoadStats *rf_load_stats(RfLoad *load, int node);
 
 /*
  * Until the next call, rows and bytes that loads of this process send are added to these counters,

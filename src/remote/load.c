@@ -18,6 +18,13 @@
  * that happens behind every single row, a batch only adds to the cost of a row, and the load
  * refuses most rows: their statement writes them one by one.
  *
+ * Rows of a replicated table go to all of its nodes, encoded once. Whatever they lock they lock on
+ * the first node before any other: a batch goes to the others when the first node has written its
+ * rows and released its buffer, the end of a request when the first node has answered. So two
+ * statements that write the same rows meet on the first node, and only there does one wait for the
+ * other; statements that write such a table row by row keep the same order (modify.c). Until then a
+ * batch is kept here, at most one for each of the first node's buffers.
+ *
  * Errors over there come by libpq; the flow only tells that nobody reads any more (STOP),
  * and then the answer is awaited. All memory is the caller's query's; a reset callback lets go of
  * session and flow when an error takes it away.
@@ -46,35 +53,65 @@
 #define SINGLE_BATCHES	2
 #define REFUSED_ROWS	64
 
+/* One of the nodes that get all rows. */
+typedef struct LoadNode
+{
+	RfLoad	   *load;
+	RfSession  *session;
+	dlist_node	collecting;		/* in session->collecting while rows are in private memory */
+
+	/* The request that runs now; session->load is the load. */
+	uint64		id;
+	RfPipeline	pipeline;
+	RfFlowHandle *flow;
+	RfBuffer	buffer;			/* slot being filled */
+
+	uint64		written;		/* rows that the node reported, since rf_load_finish */
+	RfLoadStats stats;
+} LoadNode;
+
+/* Private memory for one batch. */
+typedef struct KeptBatch
+{
+	uint8	   *data;
+	uint32		size;			/* bytes of memory; 0: NULL */
+	uint32		length;
+	uint32		rows;
+	uint64		end;			/* as many slots of the first node's flow, from the first on, end
+								 * with it */
+} KeptBatch;
+
 struct RfLoad
 {
-	RfSession  *session;
+	LoadNode   *nodes;			/* in the order in which rows are locked there */
+	int			node_count;
 	RfLoadSpec	spec;
 	MemoryContext context;
 	MemoryContextCallback gone;
 	RfStreamColumn *columns;	/* how values travel */
 	RfEncoder  *encoder;		/* NULL: no row came yet */
-	char	   *private_batch;
-	uint32		private_size;
+	bool		mixed;			/* no encoder serves all nodes: rows are refused */
+
+	/*
+	 * A ring: batches that the first node got and the others did not, the oldest first; behind
+	 * them the batch being filled, unless it is in a slot.
+	 */
+	KeptBatch	kept[RF_MAX_SLOTS + 1];
+	int			kept_first;
+	int			kept_count;
+	uint32		private_size;	/* of a batch that travels inline; bytes */
 	bool		filling;		/* a batch has been begun */
-	dlist_node	collecting;		/* in session->collecting while rows are in private memory */
-	int			level;			/* nest level of the (sub)transaction that those rows belong to */
+	int			level;			/* nest level of the (sub)transaction that rows in private memory
+								 * belong to */
 	ErrorData  *error;			/* error of writing rows for another user */
 	bool		interrupted;	/* another user took the session: inline only */
 	int			singles;		/* latest batches of one row each, for another user */
 	int			refused;		/* rows, since a batch was tried */
-	uint64		id;				/* of the running request */
-	RfPipeline	pipeline;
 
-	/* The request that runs now; session->load is this one. */
-	RfFlowHandle *flow;
-	RfBuffer	buffer;			/* slot being filled */
-	uint64		rows;			/* of this request */
+	/* The request that runs now, or that rows are collected for */
+	uint64		rows;
 	uint64		batches;
 	uint64		bytes;
-
-	uint64		written;		/* rows that the data node reported, since rf_load_finish */
-	RfLoadStats stats;
 };
 
 /* rf_load_watch */
@@ -84,17 +121,21 @@ static pg_atomic_uint64 *watched_bytes = NULL;
 static void load_gone(void *arg);
 static void stop_collecting(RfLoad *load);
 static void write_older(RfLoad *load);
-static void send_request(RfLoad *load, const char *batch, uint32 length);
-static PGresult *take_result(RfLoad *load, bool wait_for_flow);
 static void end_request(RfLoad *load);
-static void remote_stopped(RfLoad *load) __attribute__((noreturn));
+static void remote_stopped(LoadNode *node) __attribute__((noreturn));
 
 RfLoad *
-rf_load_create(RfSession *session, const RfLoadSpec *spec)
+rf_load_create(RfSession *const *sessions, int count, const RfLoadSpec *spec)
 {
 	RfLoad	   *load = palloc0(sizeof(RfLoad));
 
-	load->session = session;
+	load->nodes = palloc0_array(LoadNode, count);
+	load->node_count = count;
+	for (int i = 0; i < count; i++)
+	{
+		load->nodes[i].load = load;
+		load->nodes[i].session = sessions[i];
+	}
 	load->spec = *spec;
 	load->context = CurrentMemoryContext;
 	load->columns = palloc0(sizeof(RfStreamColumn) * Max(spec->column_count, 1));
@@ -122,15 +163,21 @@ static void
 start_collecting(RfLoad *load)
 {
 	load->level = GetCurrentTransactionNestLevel();
-	dlist_push_tail(&load->session->collecting, &load->collecting);
+	for (int i = 0; i < load->node_count; i++)
+		dlist_push_tail(&load->nodes[i].session->collecting, &load->nodes[i].collecting);
 }
 
 static void
 stop_collecting(RfLoad *load)
 {
-	if (load->collecting.next != NULL)
-		dlist_delete(&load->collecting);
-	load->collecting.next = NULL;
+	for (int i = 0; i < load->node_count; i++)
+	{
+		LoadNode   *node = &load->nodes[i];
+
+		if (node->collecting.next != NULL)
+			dlist_delete(&node->collecting);
+		node->collecting.next = NULL;
+	}
 	load->filling = false;
 }
 
@@ -138,14 +185,18 @@ stop_collecting(RfLoad *load)
 void
 rf_load_lose(RfLoad *load)
 {
-	RfFlowHandle *flow = load->flow;
-
-	load->flow = NULL;
-	if (load->session->load == load)
-		load->session->load = NULL;
 	stop_collecting(load);
-	if (flow && !proc_exit_inprogress)
-		rf_flow_close(flow);
+	for (int i = 0; i < load->node_count; i++)
+	{
+		LoadNode   *node = &load->nodes[i];
+		RfFlowHandle *flow = node->flow;
+
+		node->flow = NULL;
+		if (node->session->load == load)
+			node->session->load = NULL;
+		if (flow && !proc_exit_inprogress)
+			rf_flow_close(flow);
+	}
 }
 
 static void
@@ -156,38 +207,50 @@ load_gone(void *arg)
 
 /* Raises the data node's error; clears result. The error may name the row that caused it. */
 __attribute__((noreturn)) static void
-raise_reply(RfLoad *load, PGresult *result)
+raise_reply(LoadNode *node, PGresult *result)
 {
+	RfLoad	   *load = node->load;
 	uint64		row = rf_error_row(result);
 
 	if (row > 0 && row <= load->rows && load->spec.failed)
-		load->spec.failed(load->spec.owner, load->stats.rows + row);
-	rf_session_raise(load->session, result, load->spec.sql);
+		load->spec.failed(load->spec.owner, node->stats.rows + row);
+	rf_session_raise(node->session, result, load->spec.sql);
 }
 
 /* ---------- the request ---------- */
 
-/* Whether values are images depends on the other node, which says so in its greeting. */
+/*
+ * Whether values are images, and the encoding of text, depends on the nodes, which say so in their
+ * greetings.
+ */
 static void
 create_encoder(RfLoad *load)
 {
-	RfSession  *session = load->session;
 	MemoryContext caller;
-	bool		portable;
-	int			encoding;
+	uint32		flags = 0;
+	int			encoding = -1;
 
-	if (!session->engines.hello_valid)
+	for (int i = 0; i < load->node_count; i++)
 	{
-		/* it may open a savepoint, into which rows of an outer level's loads must not fall */
-		rf_session_settle(session);
-		rf_session_hello(session, false);
+		RfSession  *session = load->nodes[i].session;
+		bool		portable;
+		int			here;
+
+		if (!session->engines.hello_valid)
+		{
+			/* it may open a savepoint, into which rows of an outer level's loads must not fall */
+			rf_session_settle(session);
+			rf_session_hello(session, false);
+		}
+		here = rf_session_encoding(session, &portable);
+		load->mixed |= i > 0 && here != encoding;
+		encoding = here;
+		if (portable)
+			flags = RF_STREAM_PORTABLE;
 	}
-	encoding = rf_session_encoding(session, &portable);
 	caller = MemoryContextSwitchTo(load->context);
-	load->encoder = rf_encoder_create(
-									  load->spec.desc, load->spec.column_count, load->spec.attnums,
-									  load->columns, portable ? RF_STREAM_PORTABLE : 0, encoding);
-	load->private_batch = palloc_extended(load->private_size, MCXT_ALLOC_HUGE);
+	load->encoder = rf_encoder_create(load->spec.desc, load->spec.column_count, load->spec.attnums,
+									  load->columns, flags, encoding);
 	MemoryContextSwitchTo(caller);
 }
 
@@ -196,10 +259,11 @@ create_encoder(RfLoad *load)
  * all of it, or NULL for a flow.
  */
 static void
-send_request(RfLoad *load, const char *batch, uint32 length)
+send_request(LoadNode *node, const uint8 *batch, uint32 length)
 {
 	static const Oid types[] = {BYTEAOID, TEXTOID, TEXTARRAYOID, BYTEAOID, TEXTOID};
-	RfSession  *session = load->session;
+	RfLoad	   *load = node->load;
+	RfSession  *session = node->session;
 	PGconn	   *conn = session->conn;
 	RfStoreRequest request;
 	RfTypeImage image;
@@ -210,7 +274,7 @@ send_request(RfLoad *load, const char *batch, uint32 length)
 	int			formats[5] = {1, 1, 1, 1, 1};
 	bool		sent;
 
-	if (!pg_strong_random(&load->id, sizeof(load->id)))
+	if (!pg_strong_random(&node->id, sizeof(node->id)))
 		elog(ERROR, "could not generate a random number");
 	memset(&request, 0, sizeof(request));
 	request.wire_version = RF_WIRE_VERSION;
@@ -219,7 +283,7 @@ send_request(RfLoad *load, const char *batch, uint32 length)
 		load->spec.conflict ? RF_STORE_ON_CONFLICT :
 		0;
 	rf_node_self(&request.node, &image);
-	request.id = load->id;
+	request.id = node->id;
 	request.receive_buffers = load->spec.receive_buffers;
 	request.receive_buffer_size = load->spec.receive_buffer_size;
 	request.column_count = load->spec.column_count;
@@ -238,7 +302,7 @@ send_request(RfLoad *load, const char *batch, uint32 length)
 	lengths[1] = strlen(load->spec.relation);
 	arguments[2] = names.data;
 	lengths[2] = names.len;
-	arguments[3] = batch;
+	arguments[3] = (const char *) batch;
 	lengths[3] = length;
 	arguments[4] = load->spec.conflict;
 	lengths[4] = load->spec.conflict ? strlen(load->spec.conflict) : 0;
@@ -249,12 +313,12 @@ send_request(RfLoad *load, const char *batch, uint32 length)
 	 */
 	session->load = load;
 	rf_session_will_write(session);
-	sent = rf_pipeline_begin(session, load->level, &load->pipeline) &&
+	sent = rf_pipeline_begin(session, load->level, &node->pipeline) &&
 		PQsendQueryParams(conn, STORE_SQL, 5, types, arguments, lengths, formats, 1);
 	rf_pipeline_send(session, sent);
 	pfree(head.data);
 	pfree(names.data);
-	load->stats.requests++;
+	node->stats.requests++;
 }
 
 /*
@@ -262,13 +326,13 @@ send_request(RfLoad *load, const char *batch, uint32 length)
  * in front of the answer.
  */
 static bool
-flow_address(RfLoad *load, uint32 *index, uint64 *key)
+flow_address(LoadNode *node, uint32 *index, uint64 *key)
 {
-	const char *value = PQparameterStatus(load->session->conn, RF_STORE_PARAMETER);
+	const char *value = PQparameterStatus(node->session->conn, RF_STORE_PARAMETER);
 	unsigned long long id;
 	unsigned long long found;
 
-	if (value == NULL || sscanf(value, "%llx %u %llx", &id, index, &found) != 3 || id != load->id)
+	if (value == NULL || sscanf(value, "%llx %u %llx", &id, index, &found) != 3 || id != node->id)
 		return false;
 	*key = found;
 	return true;
@@ -279,17 +343,17 @@ flow_address(RfLoad *load, uint32 *index, uint64 *key)
  * The session is free again when a result is returned.
  */
 static PGresult *
-take_result(RfLoad *load, bool wait_for_flow)
+take_result(LoadNode *node, bool wait_for_flow)
 {
-	RfSession  *session = load->session;
+	RfSession  *session = node->session;
 	uint32		index;
 	uint64		key;
 
 	PG_TRY();
 	{
-		while (!rf_pipeline_take(session, &load->pipeline))
+		while (!rf_pipeline_take(session, &node->pipeline))
 		{
-			if (wait_for_flow && flow_address(load, &index, &key))
+			if (wait_for_flow && flow_address(node, &index, &key))
 				goto done;
 			rf_session_await_input(session);
 		}
@@ -298,22 +362,23 @@ done:	;
 	}
 	PG_CATCH();
 	{
-		rf_pipeline_clear(&load->pipeline);
+		rf_pipeline_clear(&node->pipeline);
 		PG_RE_THROW();
 	}
 	PG_END_TRY();
-	return rf_pipeline_result(&load->pipeline);
+	return rf_pipeline_result(&node->pipeline);
 }
 
 /* The answer to a whole request: an error, or counts that must equal those sent. */
 static void
-check_reply(RfLoad *load, PGresult *result)
+check_reply(LoadNode *node, PGresult *result)
 {
-	RfSession  *session = load->session;
+	RfLoad	   *load = node->load;
+	RfSession  *session = node->session;
 	RfStoreReply reply;
 
 	if (PQresultStatus(result) != PGRES_TUPLES_OK)
-		raise_reply(load, result);
+		raise_reply(node, result);
 	if (PQntuples(result) != 1 || PQnfields(result) != 1 ||
 		PQgetlength(result, 0, 0) != sizeof(reply))
 	{
@@ -336,10 +401,16 @@ check_reply(RfLoad *load, PGresult *result)
 						   " rows in " UINT64_FORMAT " batches of " UINT64_FORMAT " bytes arrived.",
 						   load->rows, load->batches, load->bytes, reply.rows, reply.batches,
 						   reply.bytes)));
-	load->written += reply.written;
-	load->stats.rows += load->rows;
-	load->stats.batches += load->batches;
-	load->stats.bytes += load->bytes;
+	node->written += reply.written;
+	node->stats.rows += load->rows;
+	node->stats.batches += load->batches;
+	node->stats.bytes += load->bytes;
+}
+
+/* All nodes have: a next request begins with the next row. */
+static void
+all_answered(RfLoad *load)
+{
 	load->rows = load->batches = load->bytes = 0;
 }
 
@@ -352,7 +423,7 @@ rf_load_watch(pg_atomic_uint64 *rows, pg_atomic_uint64 *bytes)
 	watched_bytes = bytes;
 }
 
-/* Once for each batch. */
+/* Once for each batch and node. */
 static void
 count_sent(uint32 rows, uint32 bytes)
 {
@@ -364,32 +435,36 @@ count_sent(uint32 rows, uint32 bytes)
 
 /* The other side stopped reading before the end: it says why over libpq. */
 static void
-remote_stopped(RfLoad *load)
+remote_stopped(LoadNode *node)
 {
 	PGresult   *result;
 
-	rf_flow_close(load->flow);
-	load->flow = NULL;
-	result = take_result(load, false);
+	rf_flow_close(node->flow);
+	node->flow = NULL;
+	result = take_result(node, false);
 	if (PQresultStatus(result) != PGRES_TUPLES_OK)
-		raise_reply(load, result);
+		raise_reply(node, result);
 	PQclear(result);
 	ereport(ERROR,
 			(errcode(ERRCODE_PROTOCOL_VIOLATION),
 			 errmsg("server \"%s\" stopped reading rows for \"%s\" before their end",
-					load->session->server_name, load->spec.relation)));
+					node->session->server_name, node->load->spec.relation)));
 }
 
+/* Waits for a slot of the node's flow; of a first node among several also for a receive buffer. */
 static void
-acquire(RfLoad *load)
+acquire(LoadNode *node)
 {
-	bool		stopped;
+	RfLoad	   *load = node->load;
+	bool		going = true;
 
 	rf_waiting_begin();
-	stopped = !rf_flow_acquire(load->flow, &load->buffer);
+	if (load->node_count > 1 && node == load->nodes)
+		going = rf_flow_await_credit(node->flow);
+	going = going && rf_flow_acquire(node->flow, &node->buffer);
 	rf_waiting_end();
-	if (stopped)
-		remote_stopped(load);
+	if (!going)
+		remote_stopped(node);
 }
 
 /*
@@ -397,12 +472,10 @@ acquire(RfLoad *load)
  * held, if one is.
  */
 static void
-send_batch(RfLoad *load, const uint8 *batch, bool placed, uint32 length, uint32 rows, bool held)
+send_batch(LoadNode *node, const uint8 *batch, bool placed, uint32 length, uint32 rows, bool held)
 {
 	uint32		flags = RF_SLOT_FIRST;
 
-	load->batches++;
-	load->bytes += length;
 	count_sent(rows, length);
 	while (length > 0)
 	{
@@ -410,12 +483,12 @@ send_batch(RfLoad *load, const uint8 *batch, bool placed, uint32 length, uint32 
 
 		CHECK_FOR_INTERRUPTS();
 		if (!held)
-			acquire(load);
+			acquire(node);
 		held = false;
-		part = Min(length, load->buffer.length);
+		part = Min(length, node->buffer.length);
 		if (part == length)
 			flags |= RF_SLOT_LAST;
-		rf_flow_submit_from(load->flow, &load->buffer, batch, placed, part, flags,
+		rf_flow_submit_from(node->flow, &node->buffer, batch, placed, part, flags,
 							part == length ? rows : 0);
 		batch += part;
 		length -= part;
@@ -423,76 +496,204 @@ send_batch(RfLoad *load, const uint8 *batch, bool placed, uint32 length, uint32 
 	}
 }
 
-/* From now on rows go over a flow. */
 static void
-start_flow(RfLoad *load)
+free_batch(KeptBatch *batch)
 {
-	RfSession  *session = load->session;
-	uint32		rows = load->filling ? rf_encoder_rows(load->encoder) : 0;
-	PGresult   *result;
+	if (batch->data != NULL)
+		pfree(batch->data);
+	batch->data = NULL;
+	batch->size = 0;
+}
+
+/* The private memory that is filled next, of so many bytes. */
+static KeptBatch *
+private_batch(RfLoad *load, uint32 bytes)
+{
+	KeptBatch  *batch = &load->kept[(load->kept_first + load->kept_count) % lengthof(load->kept)];
+
+	if (batch->size < bytes)
+	{
+		free_batch(batch);
+		batch->data = MemoryContextAllocExtended(load->context, bytes, MCXT_ALLOC_HUGE);
+		batch->size = bytes;
+	}
+	return batch;
+}
+
+/* No larger batch is kept for other rows' sake. */
+static uint64
+most_kept(const RfLoad *load)
+{
+	return (uint64) load->spec.receive_buffers * load->spec.receive_buffer_size;
+}
+
+/* The other nodes get the batches whose rows the first node has written, or all that are kept. */
+static void
+forward(RfLoad *load, bool all)
+{
+	while (load->kept_count > 0)
+	{
+		KeptBatch  *batch = &load->kept[load->kept_first];
+
+		if (!all && atomic_load(&rf_flow_entry(load->nodes[0].flow)->credit) < batch->end)
+			return;
+		for (int i = 1; i < load->node_count; i++)
+			send_batch(&load->nodes[i], batch->data, false, batch->length, batch->rows, false);
+		if (batch->size > most_kept(load))
+			free_batch(batch);
+		load->kept_first = (load->kept_first + 1) % lengthof(load->kept);
+		load->kept_count--;
+	}
+}
+
+/* The batch in private memory goes out over the flow. */
+static void
+send_private(RfLoad *load, uint32 length, uint32 rows)
+{
+	KeptBatch  *batch = private_batch(load, length);
+	LoadNode   *first = &load->nodes[0];
+
+	batch->length = length;
+	batch->rows = rows;
+	load->filling = false;
+	load->batches++;
+	load->bytes += length;
+	send_batch(first, batch->data, false, length, rows, false);
+	if (load->node_count == 1)
+		return;
+	batch->end = first->buffer.sequence + 1;
+	load->kept_count++;
+	forward(load, false);
+}
+
+/*
+ * Before a request: no other one runs there, and all transactions there have begun, as beginning
+ * one may need the others' sessions.
+ */
+static void
+prepare_sessions(RfLoad *load)
+{
+	RfSession **sessions = palloc_array(RfSession *, load->node_count);
+
+	for (int i = 0; i < load->node_count; i++)
+	{
+		sessions[i] = load->nodes[i].session;
+		rf_session_free(sessions[i]);
+		if (sessions[i]->conn == NULL || sessions[i]->broken)
+			rf_session_lost(sessions[i]);
+	}
+	if (load->node_count > 1)
+		rf_sessions_begin(sessions, load->node_count);
+	pfree(sessions);
+}
+
+/* The node has been sent a request for a flow. */
+static void
+open_flow(LoadNode *node, int peer)
+{
+	RfLoad	   *load = node->load;
+	RfSession  *session = node->session;
+	PGresult   *result = take_result(node, true);
 	uint32		index;
 	uint64		key;
-	int			peer;
 
-	write_older(load);
-	rf_session_free(session);
-	rf_engine_require();
-	peer = rf_session_peer(session);
-	send_request(load, NULL, 0);
-	result = take_result(load, true);
-	if (result != NULL || !flow_address(load, &index, &key))
+	if (result != NULL || !flow_address(node, &index, &key))
 	{
-		check_reply(load, result);
+		check_reply(node, result);
 		ereport(ERROR,
 				(errcode(ERRCODE_PROTOCOL_VIOLATION),
 				 errmsg("server \"%s\" did not wait for the rows for \"%s\"",
 						session->server_name, load->spec.relation)));
 	}
-	load->flow = rf_flow_open(peer, index, key);
-	if (load->flow == NULL)
+	node->flow = rf_flow_open(peer, index, key);
+	if (node->flow == NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_CONNECTION_FAILURE),
 				 errmsg("server \"%s\" does not wait for the rows for \"%s\" any more",
 						session->server_name, load->spec.relation)));
-	load->stats.flows++;
-	if (rows > 0)
-		send_batch(load, (const uint8 *) load->private_batch, false,
-				   rf_encoder_finish(load->encoder), rows, false);
-	stop_collecting(load);
+	node->stats.flows++;
 }
 
-/* The rows in private memory become a request of their own. */
+/* From now on rows go over flows. The first node has its locks when the others are asked. */
+static void
+start_flow(RfLoad *load)
+{
+	uint32		rows = load->filling ? rf_encoder_rows(load->encoder) : 0;
+	int		   *peers = palloc_array(int, load->node_count);
+
+	write_older(load);
+	stop_collecting(load);
+	prepare_sessions(load);
+	rf_engine_require();
+	for (int i = 0; i < load->node_count; i++)
+		peers[i] = rf_session_peer(load->nodes[i].session);
+	send_request(&load->nodes[0], NULL, 0);
+	open_flow(&load->nodes[0], peers[0]);
+	for (int i = 1; i < load->node_count; i++)
+		send_request(&load->nodes[i], NULL, 0);
+	for (int i = 1; i < load->node_count; i++)
+		open_flow(&load->nodes[i], peers[i]);
+	pfree(peers);
+	if (rows > 0)
+		send_private(load, rf_encoder_finish(load->encoder), rows);
+}
+
+/* The rows in private memory become a request of their own, on the first node before the others. */
 static void
 send_inline(RfLoad *load)
 {
 	uint32		rows = rf_encoder_rows(load->encoder);
 	uint32		length;
+	const uint8 *batch;
 
 	write_older(load);
-	rf_session_free(load->session);
-	if (load->session->conn == NULL || load->session->broken)
-		rf_session_lost(load->session);
 	length = rf_encoder_finish(load->encoder);
 	stop_collecting(load);
+	prepare_sessions(load);
+	batch = private_batch(load, length)->data;
 	load->batches = 1;
 	load->bytes = length;
-	send_request(load, load->private_batch, length);
-	count_sent(rows, length);
-	check_reply(load, take_result(load, false));
+	send_request(&load->nodes[0], batch, length);
+	check_reply(&load->nodes[0], take_result(&load->nodes[0], false));
+	for (int i = 1; i < load->node_count; i++)
+		send_request(&load->nodes[i], batch, length);
+	for (int i = 1; i < load->node_count; i++)
+		check_reply(&load->nodes[i], take_result(&load->nodes[i], false));
+	for (int i = 0; i < load->node_count; i++)
+		count_sent(rows, length);
+	all_answered(load);
 }
 
-/* The slot's batch goes out. */
+/* The batch that was begun goes out over the flow. */
 static void
-flush_slot(RfLoad *load)
+flush_batch(RfLoad *load)
 {
+	LoadNode   *node = &load->nodes[0];
 	uint32		rows = rf_encoder_rows(load->encoder);
 	uint32		length = rf_encoder_finish(load->encoder);
 
-	rf_flow_submit(load->flow, &load->buffer, length, RF_SLOT_FIRST | RF_SLOT_LAST, rows);
+	if (load->node_count > 1)
+	{
+		send_private(load, length, rows);
+		return;
+	}
+	rf_flow_submit(node->flow, &node->buffer, length, RF_SLOT_FIRST | RF_SLOT_LAST, rows);
 	load->filling = false;
 	load->batches++;
 	load->bytes += length;
 	count_sent(rows, length);
+}
+
+/* A request of another load, or of this one, runs on one of the nodes. */
+static bool
+is_taken(const RfLoad *load)
+{
+	for (int i = 0; i < load->node_count; i++)
+	{
+		if (load->nodes[i].session->load != NULL)
+			return true;
+	}
+	return false;
 }
 
 static void
@@ -501,7 +702,7 @@ leave_private(RfLoad *load)
 	load->singles = 0;
 
 	/* An empty batch that is too small for its row leaves no choice. */
-	if ((load->interrupted || load->session->load != NULL) && rf_encoder_rows(load->encoder) > 0)
+	if ((load->interrupted || is_taken(load)) && rf_encoder_rows(load->encoder) > 0)
 		send_inline(load);
 	else
 		start_flow(load);
@@ -511,25 +712,75 @@ leave_private(RfLoad *load)
 static bool
 is_refused(RfLoad *load)
 {
-	if (!load->spec.may_refuse || load->flow || load->singles < SINGLE_BATCHES)
+	if (!load->mixed && (load->nodes[0].flow != NULL || load->singles < SINGLE_BATCHES))
 		return false;
-	if (load->refused == REFUSED_ROWS)
+	if (!load->mixed && load->refused == REFUSED_ROWS)
 	{
 		load->refused = 0;
 		return false;
 	}
 	load->refused++;
-	load->stats.refused++;
+	for (int i = 0; i < load->node_count; i++)
+		load->nodes[i].stats.refused++;
 	return true;
+}
+
+/* One node's batches are made in the slots of its flow, a batch for several in private memory. */
+static void
+begin_batch(RfLoad *load)
+{
+	LoadNode   *first = &load->nodes[0];
+	uint32		size = first->flow == NULL ? load->private_size :
+		load->spec.receive_buffer_size - (uint32) sizeof(RfSlotHeader);
+
+	if (first->flow != NULL && load->node_count == 1)
+	{
+		acquire(first);
+		rf_encoder_begin(load->encoder, first->buffer.data, first->buffer.length);
+	}
+	else
+	{
+		rf_encoder_begin(load->encoder, private_batch(load, size)->data, size);
+		if (first->flow == NULL)
+			start_collecting(load);
+	}
+	load->filling = true;
+}
+
+/*
+ * Sends a row that does not fit a buffer, over the flow. What several nodes get is not kept if it
+ * is larger than all buffers: the request ends with it.
+ */
+static void
+send_large(RfLoad *load, TupleTableSlot *slot)
+{
+	LoadNode   *first = &load->nodes[0];
+	uint32		length = rf_encoder_measure_large(load->encoder, slot);
+	uint8	   *place;
+	const uint8 *batch;
+
+	load->rows++;
+	if (load->node_count > 1)
+	{
+		place = private_batch(load, length)->data;
+		(void) rf_encoder_large_row(load->encoder, slot, place, length, &length);
+		send_private(load, length, 1);
+		if (length > most_kept(load))
+			end_request(load);
+		return;
+	}
+	place = rf_flow_place(first->flow, length);
+	batch = rf_encoder_large_row(load->encoder, slot, place, length, &length);
+	load->filling = false;
+	load->batches++;
+	load->bytes += length;
+	/* The slot that was begun takes the row's first fragment. */
+	send_batch(first, batch, place != NULL, length, 1, true);
 }
 
 bool
 rf_load_add(RfLoad *load, TupleTableSlot *slot)
 {
-	uint32		length;
-	uint8	   *place;
-	const uint8 *batch;
-
 	if (load->encoder == NULL)
 		create_encoder(load);
 	for (;;)
@@ -540,17 +791,7 @@ rf_load_add(RfLoad *load, TupleTableSlot *slot)
 				ReThrowError(load->error);
 			if (is_refused(load))
 				return false;
-			if (load->flow)
-			{
-				acquire(load);
-				rf_encoder_begin(load->encoder, load->buffer.data, load->buffer.length);
-			}
-			else
-			{
-				rf_encoder_begin(load->encoder, load->private_batch, load->private_size);
-				start_collecting(load);
-			}
-			load->filling = true;
+			begin_batch(load);
 		}
 		switch (rf_encoder_add(load->encoder, slot))
 		{
@@ -558,60 +799,65 @@ rf_load_add(RfLoad *load, TupleTableSlot *slot)
 				load->rows++;
 				return true;
 			case RF_ENCODE_FULL:
-				if (load->flow)
-					flush_slot(load);
+				if (load->nodes[0].flow)
+					flush_batch(load);
 				else
 					leave_private(load);
 				break;
 			case RF_ENCODE_TOO_LARGE:
-				if (load->flow == NULL)
+				if (load->nodes[0].flow == NULL)
 				{
 					leave_private(load);
 					break;
 				}
-				/* The slot that was begun takes the row's first fragment. */
-				length = rf_encoder_measure_large(load->encoder, slot);
-				place = rf_flow_place(load->flow, length);
-				batch = rf_encoder_large_row(load->encoder, slot, place, length, &length);
-				load->filling = false;
-				load->rows++;
-				send_batch(load, batch, place != NULL, length, 1, true);
+				send_large(load, slot);
 				return true;
 		}
 	}
 }
 
-/* The request gets its end, and is answered. The session is free. */
+/* The node's flow gets its end, and the request is answered. The session is free. */
 static void
-end_request(RfLoad *load)
+end_flow(LoadNode *node)
 {
-	RfFlowHandle *flow = load->flow;
+	RfFlowHandle *flow = node->flow;
 	bool		finished;
 
-	if (load->filling && rf_encoder_rows(load->encoder) > 0)
-		flush_slot(load);
-	load->filling = false;
 	rf_waiting_begin();
 	finished = rf_flow_finish(flow);
 	rf_waiting_end();
 	if (!finished)
-		remote_stopped(load);
-	load->stats.buffers = rf_flow_entry(flow)->slot_count;
-	load->stats.buffer_size = rf_flow_entry(flow)->slot_size;
-	load->stats.waits += atomic_load_explicit(&rf_flow_entry(flow)->stats.waits,
+		remote_stopped(node);
+	node->stats.buffers = rf_flow_entry(flow)->slot_count;
+	node->stats.buffer_size = rf_flow_entry(flow)->slot_size;
+	node->stats.waits += atomic_load_explicit(&rf_flow_entry(flow)->stats.waits,
 											  memory_order_relaxed);
-	load->stats.wait_us += atomic_load_explicit(&rf_flow_entry(flow)->stats.wait_us,
+	node->stats.wait_us += atomic_load_explicit(&rf_flow_entry(flow)->stats.wait_us,
 												memory_order_relaxed);
-	load->flow = NULL;
+	node->flow = NULL;
 	rf_flow_close(flow);
-	check_reply(load, take_result(load, false));
+	check_reply(node, take_result(node, false));
+}
+
+/* What the end of the rows locks, as foreign keys do, is locked on the first node first, too. */
+static void
+end_request(RfLoad *load)
+{
+	if (load->filling && rf_encoder_rows(load->encoder) > 0)
+		flush_batch(load);
+	load->filling = false;
+	end_flow(&load->nodes[0]);
+	forward(load, true);
+	for (int i = 1; i < load->node_count; i++)
+		end_flow(&load->nodes[i]);
+	all_answered(load);
 }
 
 /* All its rows so far are written there. */
 static void
 write_all(RfLoad *load)
 {
-	if (load->flow)
+	if (load->nodes[0].flow)
 		end_request(load);
 	else if (load->filling && rf_encoder_rows(load->encoder) > 0)
 		send_inline(load);
@@ -628,7 +874,7 @@ write_for_others(RfLoad *load)
 {
 	if (load->error)
 		ReThrowError(load->error);
-	if (load->filling && load->flow == NULL && rf_encoder_rows(load->encoder) == 1)
+	if (load->filling && load->nodes[0].flow == NULL && rf_encoder_rows(load->encoder) == 1)
 		load->singles++;
 	else
 		load->singles = 0;
@@ -656,25 +902,21 @@ write_for_others(RfLoad *load)
 static void
 write_older(RfLoad *load)
 {
-	dlist_head *all = &load->session->collecting;
-	bool		again = true;
-
-	while (again)
+	for (int i = 0; i < load->node_count; i++)
 	{
 		dlist_iter	iter;
 
-		again = false;
-		dlist_foreach(iter, all)
+restart:
+		dlist_foreach(iter, &load->nodes[i].session->collecting)
 		{
-			RfLoad	   *other = dlist_container(RfLoad, collecting, iter.cur);
+			RfLoad	   *other = dlist_container(LoadNode, collecting, iter.cur)->load;
 
 			if (other == load)
 				break;
 			if (other->spec.part == load->spec.part)
 				continue;
 			write_for_others(other);
-			again = true;
-			break;
+			goto restart;
 		}
 	}
 }
@@ -685,7 +927,7 @@ rf_load_write_all(RfSession *session)
 	dlist_head *all = &session->collecting;
 
 	while (!dlist_is_empty(all))
-		write_for_others(dlist_head_element(RfLoad, collecting, all));
+		write_for_others(dlist_head_element(LoadNode, collecting, all)->load);
 }
 
 void
@@ -694,24 +936,23 @@ rf_load_interrupt(RfLoad *load)
 	load->interrupted = true;
 	write_for_others(load);
 	load->private_size = Max(load->private_size, load->spec.receive_buffer_size);
-	load->private_batch = repalloc_huge(load->private_batch, load->private_size);
 }
 
-uint64
-rf_load_finish(RfLoad *load)
+void
+rf_load_finish(RfLoad *load, uint64 *written)
 {
-	uint64		written;
-
 	if (load->error)
 		ReThrowError(load->error);
 	write_all(load);
-	written = load->written;
-	load->written = 0;
-	return written;
+	for (int i = 0; i < load->node_count; i++)
+	{
+		written[i] = load->nodes[i].written;
+		load->nodes[i].written = 0;
+	}
 }
 
 const RfLoadStats *
-rf_load_stats(RfLoad *load)
+rf_load_stats(RfLoad *load, int node)
 {
-	return &load->stats;
+	return &load->nodes[node].stats;
 }

@@ -101,6 +101,8 @@ typedef struct Incoming
 	List	   *statements;		/* that are run for it, the outermost first */
 	uint64		row;			/* being read or written, from 1; 0 before the first */
 	ItemPointer ctid;			/* the row that is updated or deleted; NULL for an INSERT */
+	void		(*write) (void *keeper);	/* rf_store_keeps_rows */
+	void	   *keeper;
 	RfStoreReply reply;
 } Incoming;
 
@@ -342,7 +344,11 @@ next_from_flow(ReceiveState *state, const void **batch, uint32 *length)
 	for (;;)
 	{
 		if (state->holding)
+		{
+			if (state->incoming->write)
+				state->incoming->write(state->incoming->keeper);
 			rf_flow_release(state->flow, &state->buffer);
+		}
 		state->holding = false;
 		for (;;)
 		{
@@ -405,6 +411,7 @@ next_batch(ReceiveState *state)
 		length = VARSIZE_ANY_EXHDR(from->batch);
 	}
 	state->started = true;
+	from->row = from->reply.rows + 1;
 	rf_decoder_load(state->decoder, batch, length);
 	from->reply.batches++;
 	from->reply.bytes += length;
@@ -442,6 +449,13 @@ rf_store_at_no_row(void)
 {
 	incoming->row = 0;
 	incoming->ctid = NULL;
+}
+
+void
+rf_store_keeps_rows(void (*write) (void *keeper), void *keeper)
+{
+	incoming->write = write;
+	incoming->keeper = keeper;
 }
 
 void

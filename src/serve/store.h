@@ -18,6 +18,12 @@ extern void rf_store_show(const char *sql);
 extern void rf_store_at_row(uint64 back);
 extern void rf_store_at_no_row(void);
 
+/*
+ * Rows that were read are kept, until this writes them: it is called before the writing node hears
+ * that their batch was read, which to it means that they are written. NULL: none are kept any more.
+ */
+extern void rf_store_keeps_rows(void (*write) (void *keeper), void *keeper);
+
 /* The row that is read last names this one. It must stay where it is until the next is read. */
 extern void rf_store_at_ctid(ItemPointer ctid);
 

@@ -31,6 +31,7 @@
 
 typedef struct Pending
 {
+	ModifyTableState *node;
 	ResultRelInfo *target;
 	BulkInsertState bulk;
 	TupleTableSlot *slots[MAX_ROWS];	/* made when first needed */
@@ -38,9 +39,12 @@ typedef struct Pending
 	Size		bytes;
 } Pending;
 
+/* Writes the rows that wait, of this Pending. */
 static void
-flush(ModifyTableState *node, Pending *pending)
+flush(void *keeper)
 {
+	Pending    *pending = keeper;
+	ModifyTableState *node = pending->node;
 	EState	   *estate = node->ps.state;
 	ResultRelInfo *target = pending->target;
 	TriggerDesc *triggers = target->ri_TrigDesc;
@@ -97,9 +101,11 @@ insert_all(PlanState *pstate)
 	if (rel->rd_rel->relhasindex && target->ri_IndexRelationDescs == NULL)
 		ExecOpenIndices(target, false);
 	pending = palloc0(sizeof(Pending));
+	pending->node = node;
 	pending->target = target;
 	pending->bulk = GetBulkInsertState();
 
+	rf_store_keeps_rows(flush, pending);
 	for (;;)
 	{
 		TupleTableSlot *row;
@@ -126,9 +132,10 @@ insert_all(PlanState *pstate)
 		pending->count++;
 		pending->bytes += ExecFetchSlotHeapTuple(slot, true, NULL)->t_len;
 		if (pending->count == MAX_ROWS || pending->bytes >= MAX_BYTES)
-			flush(node, pending);
+			flush(pending);
 	}
-	flush(node, pending);
+	flush(pending);
+	rf_store_keeps_rows(NULL, NULL);
 	rf_store_at_no_row();
 
 	FreeBulkInsertState(pending->bulk);

@@ -64,17 +64,15 @@ rf_complain_of_copies(Relation rel, UserMapping *first, uint64 first_rows, UserM
 /* ---------- loads end with the executor's run ---------- */
 
 /* COPY's own error context has ended when the last rows are written. */
-static uint64
-finish_target(ModifyTarget *target)
+static void
+finish_target(ModifyTarget *target, uint64 *written)
 {
 	ErrorContextCallback callback = {error_context_stack, rf_copy_error_context, target->lines};
-	uint64		written;
 
 	if (target->lines)
 		error_context_stack = &callback;
-	written = rf_load_finish(target->load);
+	rf_load_finish(target->load, written);
 	error_context_stack = callback.previous;
-	return written;
 }
 
 /*
@@ -84,8 +82,7 @@ finish_target(ModifyTarget *target)
 static void
 finish_load(ModifyState *state)
 {
-	bool		everywhere = state->distribution &&
-		state->distribution->placement == RF_PLACED_EVERYWHERE;
+	uint64	   *here = palloc_array(uint64, state->target_count);
 	uint64		rows = 0;
 	uint64		written = 0;
 
@@ -94,26 +91,21 @@ finish_load(ModifyState *state)
 	for (int i = 0; i < state->target_count; i++)
 	{
 		ModifyTarget *target = &state->targets[i];
-		uint64		here;
 
 		if (target->load == NULL)
 			continue;
-		here = finish_target(target);
-		if (!everywhere)
+		finish_target(target, here);
+		for (int j = 1; j < state->target_count && rf_modify_is_replicated(state); j++)
 		{
-			rows += target->rows;
-			written += here;
+			if (here[j] != here[0])
+				rf_complain_of_copies(state->rel, target->user, here[0], state->targets[j].user,
+									  here[j]);
 		}
-		else if (i == 0)
-		{
-			rows = target->rows;
-			written = here;
-		}
-		else if (here != written)
-			rf_complain_of_copies(state->rel, state->targets[0].user, written,
-								  state->targets[i].user, here);
+		rows += target->rows;
+		written += here[0];
 		target->rows = 0;
 	}
+	pfree(here);
 	if (written >= rows)
 		return;
 	if (state->copy)
@@ -210,9 +202,6 @@ begin_load(ModifyState *state, ModifyTableState *part, CmdType operation,
 	spec->column_names = names;
 	spec->attnums = attnums;
 	spec->conflict = conflict;
-	/* the copies of a table must report equal counts, whichever way rows are sent */
-	spec->may_refuse = state->distribution == NULL ||
-		state->distribution->placement != RF_PLACED_EVERYWHERE;
 	spec->receive_buffers = opts->fetch.receive_buffers < 0 ? rf_receive_buffers :
 		opts->fetch.receive_buffers;
 	spec->receive_buffer_size = TYPEALIGN(4096, opts->fetch.receive_buffer_size < 0 ?
@@ -478,33 +467,31 @@ choose_target(ModifyState *state, TupleTableSlot *slot)
 	return rf_modify_target(state, state->turn++ % state->target_count);
 }
 
-/* Adds the row to the table's copy on each node. */
+/*
+ * Adds the row to the table's copy on each node, the first node's before the others', so that
+ * statements that write the same row meet there.
+ */
 static TupleTableSlot *
 insert_everywhere(ModifyState *state, TupleTableSlot *slot)
 {
+	ModifyTarget *first = rf_modify_target(state, 0);
 	int			inserted = 0;
 
-	if (state->load_spec == NULL)
-		rf_modify_take_values(state, slot, 0);
+	if (first->load && add_to_load(state, first, slot))
+		return slot;
+	rf_modify_take_values(state, slot, 0);
 	for (int i = 0; i < state->target_count; i++)
 	{
-		ModifyTarget *target = rf_modify_target(state, i);
-		int			here;
-
-		if (target->load)
-		{
-			(void) add_to_load(state, target, slot);
-			continue;
-		}
-
 		/* The values may lie in the slot, so it gets the returned row last. */
-		here = rf_modify_execute(state, target, i == state->target_count - 1 ? slot : NULL);
+		int			here = rf_modify_execute(state, rf_modify_target(state, i),
+											 i == state->target_count - 1 ? slot : NULL);
+
 		if (i > 0 && here != inserted)
 			rf_complain_of_copies(state->rel, state->targets[0].user, inserted,
 								  state->targets[i].user, here);
 		inserted = here;
 	}
-	return state->load_spec || inserted > 0 ? slot : NULL;
+	return inserted > 0 ? slot : NULL;
 }
 
 /* Before the first row */
@@ -529,7 +516,7 @@ rdmaExecForeignInsert(EState *estate, ResultRelInfo *result_rel, TupleTableSlot 
 		ExecPartitionCheck(result_rel, slot, estate, true);
 	if (state->conflict)
 		rf_modify_note_conflict(state, slot);
-	if (state->distribution && state->distribution->placement == RF_PLACED_EVERYWHERE)
+	if (rf_modify_is_replicated(state))
 		return insert_everywhere(state, slot);
 	target = choose_target(state, slot);
 	if (target->load && add_to_load(state, target, slot))
@@ -726,11 +713,13 @@ rdmaExplainForeignModify(ModifyTableState *mtstate, ResultRelInfo *result_rel, L
 
 		for (int i = 0; i < state->target_count; i++)
 		{
+			bool		copies = rf_modify_is_replicated(state);
+			RfLoad	   *load = state->targets[copies ? 0 : i].load;
 			const RfLoadStats *stats;
 
-			if (state->targets[i].load == NULL)
+			if (load == NULL)
 				continue;
-			stats = rf_load_stats(state->targets[i].load);
+			stats = rf_load_stats(load, copies ? i : 0);
 			sum.rows += stats->rows;
 			sum.batches += stats->batches;
 			sum.bytes += stats->bytes;
@@ -778,7 +767,10 @@ rdmaExplainForeignModify(ModifyTableState *mtstate, ResultRelInfo *result_rel, L
 	}
 }
 
-/* Truncates the tables on all nodes that have them, one statement for each node. */
+/*
+ * Truncates the tables on all nodes that have them, one statement for each node. The first node
+ * locks them before the others are asked: otherwise two statements could each have some.
+ */
 void
 rdmaExecForeignTruncate(List *rels, DropBehavior behavior, bool restart_seqs)
 {
@@ -825,7 +817,11 @@ rdmaExecForeignTruncate(List *rels, DropBehavior behavior, bool restart_seqs)
 
 		sessions[foreach_current_index(lc)] = rf_node_session(0, user, server->serverid);
 	}
-	rf_sessions_execute(sessions, list_length(nodes), sql.data, false, results);
-	for (int i = 0; i < list_length(nodes); i++)
+	if (list_length(nodes) > 1)
+		rf_sessions_begin(sessions, list_length(nodes));
+	PQclear(rf_session_execute(sessions[0], sql.data));
+	if (list_length(nodes) > 1)
+		rf_sessions_execute(sessions + 1, list_length(nodes) - 1, sql.data, false, results);
+	for (int i = 0; i < list_length(nodes) - 1; i++)
 		PQclear(results[i]);
 }

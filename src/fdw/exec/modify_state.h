@@ -26,7 +26,8 @@ typedef struct ModifyTarget
 	UserMapping *user;
 	RfSession  *session;		/* NULL: no row went there yet */
 	RfCommand  *command;		/* row by row; NULL: no row was sent this way yet */
-	RfLoad	   *load;			/* in column batches; NULL: every row goes by the command */
+	RfLoad	   *load;			/* in column batches; NULL: every row goes by the command. Of a
+								 * replicated table the first node has it, for all nodes */
 	uint64		rows;			/* given to the load since it was last finished */
 	RfCopyLines *lines;			/* of COPY's rows; NULL: another statement */
 } ModifyTarget;
@@ -82,6 +83,14 @@ typedef struct ModifyState
 	MemoryContextCallback gone;
 } ModifyState;
 
+/* Every node has all rows. */
+static inline bool
+rf_modify_is_replicated(const ModifyState *state)
+{
+	return state->distribution != NULL &&
+		state->distribution->placement == RF_PLACED_EVERYWHERE;
+}
+
 /* Those of the table's server; none has a session yet. */
 extern void rf_modify_find_targets(ModifyState *state, ResultRelInfo *result_rel);
 
@@ -95,7 +104,10 @@ extern void rf_modify_create_command(ModifyState *state, ModifyTarget *target);
 extern int	rf_modify_place_of_key(ModifyState *state);
 extern int	rf_modify_place_of_row(ModifyState *state, TupleTableSlot *slot);
 
-/* The i-th node, ready for writing. */
+/*
+ * The i-th node, ready for writing: it has a load or a command. A load of all nodes is ready with
+ * the first.
+ */
 extern ModifyTarget *rf_modify_target(ModifyState *state, int i);
 
 /* Stores the row's new values after those already at the front. */

@@ -102,29 +102,50 @@ begin_statement(ModifyState *state, const ModifyTarget *target)
 	list_free(users);
 }
 
+static void
+open_session(ModifyState *state, ModifyTarget *target)
+{
+	begin_statement(state, target);
+	target->session = rf_node_session(state->statement, target->user,
+									  GetForeignTable(RelationGetRelid(state->rel))->serverid);
+}
+
+/* For this target and those behind it, so many in all. */
+static void
+create_load(ModifyState *state, ModifyTarget *targets, int count)
+{
+	RfLoadSpec	spec = *state->load_spec;
+	RfSession **sessions = palloc_array(RfSession *, count);
+
+	for (int i = 0; i < count; i++)
+	{
+		if (targets[i].session == NULL)
+			open_session(state, &targets[i]);
+		sessions[i] = targets[i].session;
+	}
+	if (state->copy)
+	{
+		spec.failed = rf_copy_failed;
+		spec.owner = targets->lines = rf_copy_lines_create();
+	}
+	targets->load = rf_load_create(sessions, count, &spec);
+	pfree(sessions);
+}
+
 ModifyTarget *
 rf_modify_target(ModifyState *state, int i)
 {
 	ModifyTarget *target = &state->targets[i];
 
-	if (unlikely(target->session == NULL))
+	if (unlikely(target->load == NULL && target->command == NULL))
 	{
 		MemoryContext caller = MemoryContextSwitchTo(state->context);
+		bool		copies = rf_modify_is_replicated(state);
 
-		begin_statement(state, target);
-		target->session = rf_node_session(state->statement, target->user,
-										  GetForeignTable(RelationGetRelid(state->rel))->serverid);
-		if (state->load_spec)
-		{
-			RfLoadSpec	spec = *state->load_spec;
-
-			if (state->copy)
-			{
-				spec.failed = rf_copy_failed;
-				spec.owner = target->lines = rf_copy_lines_create();
-			}
-			target->load = rf_load_create(target->session, &spec);
-		}
+		if (target->session == NULL)
+			open_session(state, target);
+		if (state->load_spec && (i == 0 || !copies))
+			create_load(state, target, copies ? state->target_count : 1);
 		else
 			rf_modify_create_command(state, target);
 		MemoryContextSwitchTo(caller);

@@ -58,7 +58,7 @@ our @questions = map { my ($place, $calls, $asks, $check, @keys) = @$_; { place 
 	[ 'src/fdw/exec/modify_move.c: check_references', 1, 'whether foreign keys refer to a table whose rows change nodes', $yes, references => qr/^SELECT c\.conname, c\.conrelid/ ],
 	[ 'src/fdw/exec/modify_move.c: delete_moving', 1, 'a row leaves a node', 'the tag\'s number; values by input functions' ],
 	[ 'src/fdw/exec/modify_move.c: insert_moved', 1, 'a row comes to a node', 'the tag\'s number' ],
-	[ 'src/fdw/exec/modify.c: rdmaExecForeignTruncate', 1, '`TRUNCATE`', $command, truncate => qr/^TRUNCATE / ],
+	[ 'src/fdw/exec/modify.c: rdmaExecForeignTruncate', 2, '`TRUNCATE`', $command, truncate => qr/^TRUNCATE / ],
 	[ 'src/fdw/exec/lock_rows.c: lock', 2, 'rows of `LIMIT ... FOR UPDATE` are locked when they are returned', 'one row or none, values by input functions', late_lock => qr/rdma_internal\.locked_place\(\)/, lock_version => qr/rdma_internal\.lock_version/ ],
 	[ 'src/fdw/exec/scan_nodes.c: rf_scan_nodes_collect', 1, 'what the exchanges of a statement moved', 'a fixed number of columns, numbers', stats => qr/rdma_internal\.exchange_stats/ ],
 	[ 'src/fdw/exec/explain_nodes.c: explain_on_node', 5, 'the plan of a node', 'text that is shown', explain_prepare => qr/^PREPARE rdma_fdw_explain/, explain => qr/^EXPLAIN \(COSTS \w+, VERBOSE \w+\) EXECUTE/, explain_mode => qr/^SET LOCAL plan_cache_mode/, explain_end => qr/^DEALLOCATE rdma_fdw_explain/ ],

@@ -118,4 +118,32 @@ $n2->safe_psql('postgres', 'TRUNCATE copies');
 $coord->safe_psql('postgres', load(1, 'e', ''));
 equal(5000, 'the next load');
 
+# Three nodes; and nodes whose databases have different encodings, which no batch serves.
+foreach my $encoding ('UTF8', 'LATIN1')
+{
+	my $name = lc $encoding;
+
+	$n1->safe_psql('postgres', "CREATE DATABASE $name ENCODING '$encoding' TEMPLATE template0");
+	$n1->safe_psql($name, 'CREATE EXTENSION rdma_fdw');
+	my @all = ([ $n1, 'postgres' ], [ $n2, 'postgres' ], [ $n1, $name ]);
+	$_->[0]->safe_psql($_->[1], "CREATE TABLE of_$name (a bigint PRIMARY KEY, b text)") foreach @all;
+	$coord->safe_psql('postgres', "CREATE SERVER n3_$name FOREIGN DATA WRAPPER rdma_fdw OPTIONS (host '127.0.0.1', port '" . $n1->port . "', dbname '$name');"
+		. "CREATE USER MAPPING FOR postgres SERVER n3_$name OPTIONS (user 'postgres', password 'secret');"
+		. "CREATE SERVER many_$name FOREIGN DATA WRAPPER rdma_fdw OPTIONS (nodes 'n1, n2, n3_$name');"
+		. "CREATE FOREIGN TABLE of_$name (a bigint NOT NULL, b text) SERVER many_$name OPTIONS (schema_name 'public', replicated 'true')");
+	my $three = sub {
+		my ($sql, $rows, $what) = @_;
+
+		$coord->safe_psql('postgres', $sql);
+		my @found = map { $_->[0]->safe_psql($_->[1], "SELECT count(*), md5(string_agg(a || convert_to(b, 'UTF8')::text, ',' ORDER BY a)) FROM of_$name") } @all;
+		like($found[0], qr/^\Q$rows\E\|/, "$encoding, $what: the rows");
+		is($_, $found[0], "$encoding, $what: the copies are equal") foreach @found[1, 2];
+	};
+	$three->("INSERT INTO of_$name SELECT g, repeat(chr(228) || g, 100) FROM generate_series(1, 3000) g", 3000, 'a load');
+	$three->("INSERT INTO of_$name SELECT g, 'few' FROM generate_series(3001, 3010) g", 3010, 'a few rows');
+	$three->("INSERT INTO of_$name VALUES (3010, ''), (3011, 'one') ON CONFLICT DO NOTHING RETURNING a", 3011, 'rows one by one');
+	$three->("UPDATE of_$name SET b = lines.b || random() FROM lines WHERE lines.a = of_$name.a AND lines.a < 20", 3011, 'UPDATE by values of here');
+	$three->("DELETE FROM of_$name USING lines WHERE lines.a = of_$name.a AND lines.a < 10 AND random() >= 0", 3002, 'DELETE');
+}
+
 done_testing();

@@ -468,29 +468,43 @@ choose_target(ModifyState *state, TupleTableSlot *slot)
 }
 
 /*
- * Adds the row to the table's copy on each node, the first node's before the others', so that
- * statements that write the same row meet there.
+ * Runs the statement with the values on all nodes: one round trip on the first, where statements
+ * that write the same row meet, and then one on the others, at the same time. Returns the number of
+ * rows of each node, palloc'd. always: the others are asked also if the first wrote no row. The
+ * values may lie in the slot, so it gets the returned row last.
  */
+static int *
+execute_everywhere(ModifyState *state, TupleTableSlot *slot, bool always)
+{
+	bool		alone = state->target_count == 1;
+	int		   *rows = palloc0_array(int, state->target_count);
+
+	rows[0] = rf_modify_execute(state, rf_modify_target(state, 0), alone ? slot : NULL);
+	if (!alone && (always || rows[0] > 0))
+		rf_modify_execute_others(state, slot, rows);
+	return rows;
+}
+
+/* Adds the row to the table's copy on each node. */
 static TupleTableSlot *
 insert_everywhere(ModifyState *state, TupleTableSlot *slot)
 {
 	ModifyTarget *first = rf_modify_target(state, 0);
-	int			inserted = 0;
+	int		   *rows;
+	int			inserted;
 
 	if (first->load && add_to_load(state, first, slot))
 		return slot;
 	rf_modify_take_values(state, slot, 0);
-	for (int i = 0; i < state->target_count; i++)
+	rows = execute_everywhere(state, slot, true);
+	inserted = rows[0];
+	for (int i = 1; i < state->target_count; i++)
 	{
-		/* The values may lie in the slot, so it gets the returned row last. */
-		int			here = rf_modify_execute(state, rf_modify_target(state, i),
-											 i == state->target_count - 1 ? slot : NULL);
-
-		if (i > 0 && here != inserted)
-			rf_complain_of_copies(state->rel, state->targets[0].user, inserted,
-								  state->targets[i].user, here);
-		inserted = here;
+		if (rows[i] != inserted)
+			rf_complain_of_copies(state->rel, first->user, inserted, state->targets[i].user,
+								  rows[i]);
 	}
+	pfree(rows);
 	return inserted > 0 ? slot : NULL;
 }
 
@@ -581,17 +595,14 @@ find_target(ModifyState *state, ResultRelInfo *result_rel, TupleTableSlot *slot,
 static TupleTableSlot *
 write_everywhere(ModifyState *state, TupleTableSlot *slot)
 {
-	for (int i = 0; i < state->target_count; i++)
+	int		   *rows = execute_everywhere(state, slot, false);
+	bool		written = rows[0] > 0;
+
+	for (int i = 0; i < state->target_count && written; i++)
 	{
-		ModifyTarget *target = rf_modify_target(state, i);
+		ModifyTarget *target = &state->targets[i];
 
-		/* The values may lie in the slot, so it gets the returned row last. */
-		int			rows = rf_modify_execute(state, target,
-											 i == state->target_count - 1 ? slot : NULL);
-
-		if (rows == 0 && i == 0)
-			return NULL;
-		if (rows == 0)
+		if (rows[i] == 0)
 			ereport(ERROR,
 					(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
 					 errmsg("could not serialize access due to concurrent update"),
@@ -602,10 +613,11 @@ write_everywhere(ModifyState *state, TupleTableSlot *slot)
 							   GetForeignServer(state->targets[0].user->serverid)->servername),
 					 errhint("Try the transaction again. rdma.check_distribution() tells whether "
 							 "the copies differ.")));
-		if (rows > 1)
-			rf_modify_ambiguous(state->rel, rows, target->user->serverid);
+		if (rows[i] > 1)
+			rf_modify_ambiguous(state->rel, rows[i], target->user->serverid);
 	}
-	return slot;
+	pfree(rows);
+	return written ? slot : NULL;
 }
 
 /* Updates or deletes the row that plan_slot names; NULL: it is not there any more. */

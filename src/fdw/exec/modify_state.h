@@ -120,6 +120,12 @@ extern void rf_modify_take_values(ModifyState *state, TupleTableSlot *slot, int 
 extern int	rf_modify_execute(ModifyState *state, ModifyTarget *target, TupleTableSlot *slot);
 
 /*
+ * The same on all nodes but the first, at the same time; there is another one. rows[i] is the i-th
+ * node's, and the last node's first row goes into the slot.
+ */
+extern void rf_modify_execute_others(ModifyState *state, TupleTableSlot *slot, int *rows);
+
+/*
  * The row that the command names by ctid and tableoid, its first parameters, is locked before: a
  * join of several nodes has found it without that. An ERROR (40001) if it has changed, or is not
  * there.

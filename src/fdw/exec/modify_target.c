@@ -185,6 +185,20 @@ rf_modify_take_values(ModifyState *state, TupleTableSlot *slot, int at)
 	}
 }
 
+/* The number of rows that it tells of; the first goes into the slot, if it is returned. */
+static int
+read_rows(ModifyState *state, PGresult *result, TupleTableSlot *slot)
+{
+	int			rows;
+
+	if (!state->has_returning)
+		return atoi(PQcmdTuples(result));
+	rows = PQntuples(result);
+	if (rows > 0 && slot)
+		rf_read_result(state->reader, result, 0, slot);
+	return rows;
+}
+
 int
 rf_modify_execute(ModifyState *state, ModifyTarget *target, TupleTableSlot *slot)
 {
@@ -195,14 +209,7 @@ rf_modify_execute(ModifyState *state, ModifyTarget *target, TupleTableSlot *slot
 								rf_write_values(state->writer, state->values, state->isnull));
 	PG_TRY();
 	{
-		if (state->has_returning)
-		{
-			rows = PQntuples(result);
-			if (rows > 0 && slot)
-				rf_read_result(state->reader, result, 0, slot);
-		}
-		else
-			rows = atoi(PQcmdTuples(result));
+		rows = read_rows(state, result, slot);
 	}
 	PG_FINALLY();
 	{
@@ -210,6 +217,32 @@ rf_modify_execute(ModifyState *state, ModifyTarget *target, TupleTableSlot *slot
 	}
 	PG_END_TRY();
 	return rows;
+}
+
+void
+rf_modify_execute_others(ModifyState *state, TupleTableSlot *slot, int *rows)
+{
+	int			count = state->target_count - 1;
+	RfCommand **commands = palloc_array(RfCommand *, count);
+	PGresult  **results = palloc_array(PGresult *, count);
+
+	for (int i = 0; i < count; i++)
+		commands[i] = rf_modify_target(state, i + 1)->command;
+	rf_commands_execute(commands, count,
+						rf_write_values(state->writer, state->values, state->isnull), results);
+	PG_TRY();
+	{
+		for (int i = 0; i < count; i++)
+			rows[i + 1] = read_rows(state, results[i], i == count - 1 ? slot : NULL);
+	}
+	PG_FINALLY();
+	{
+		for (int i = 0; i < count; i++)
+			PQclear(results[i]);
+	}
+	PG_END_TRY();
+	pfree(commands);
+	pfree(results);
 }
 
 /*

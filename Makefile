@@ -28,6 +28,7 @@
 #   make demo [SCALE=0.1] a coordinator and two data nodes with data in them, and a tour; make demo-stop removes them
 #   make bench-scan [SF=1], make bench-fdw [SF=0.1], make bench-join [SF=1] [NODES=2]
 #   make bench-scaling [SF=1] [WORKERS='1 2 4 8']   TPC-H with more and more workers on each node, in build/bench-scaling
+#   make bench-columns [SF=0.1] [RUNS=5]  scans on columns and without them on one server, in build/bench-columns
 #   make bench-star [SCALE=1] [NODES=2]   star and snowflake queries over sales of three channels, in build/bench-star
 #   make bench-keys       few local keys joined with many rows of a node, and UPDATE over nodes, in build/bench-keys
 #   make bench-planning [JOB=FOLDER] [BASE=TREE]   planning times of joins over nodes, in build/bench-planning
@@ -63,7 +64,7 @@ PG_CFLAGS += -MMD -MP
 EXTRA_CLEAN = $(OBJS:.o=.d)
 
 # Targets that need no PGXS, so that they work before PostgreSQL is installed; PGXS also has a "check" that only refuses.
-own = help check check-% house questions install-deps demo demo-stop bench-scan bench-fdw bench-join bench-scaling bench-star bench-keys bench-planning bench-many bench-moves bench-commit bench-engine bench-engine-nodes bench-engine-verbs bench-region bench-region-verbs
+own = help check check-% house questions install-deps demo demo-stop bench-scan bench-fdw bench-join bench-scaling bench-columns bench-star bench-keys bench-planning bench-many bench-moves bench-commit bench-engine bench-engine-nodes bench-engine-verbs bench-region bench-region-verbs
 ifneq ($(filter-out $(own),$(or $(MAKECMDGOALS),all)),)
 ifneq ($(PGXS),)
 include $(PGXS)
@@ -193,6 +194,9 @@ bench-join: install-deps
 
 bench-scaling: install-deps
 	@$(srcdir)/bench/join/scaling.sh
+
+bench-columns: install-deps
+	@$(srcdir)/bench/columns/run.sh
 
 bench-star: install-deps
 	@$(srcdir)/bench/star/run.sh

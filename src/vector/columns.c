@@ -29,6 +29,9 @@
 /* A scan of fewer rows than this is not worth the preparation. */
 #define ENOUGH_ROWS		10000
 
+/* A scan that ended so often on its first page, each time it began, has no use for whole pages. */
+#define EARLY_ENDS		4
+
 typedef struct ColumnsState
 {
 	CustomScanState css;		/* first */
@@ -43,6 +46,7 @@ typedef struct ColumnsState
 	int			first_taken;	/* place of the first row that `groups` holds */
 	int			returned;		/* the row that the Agg node got last; -1 before the first */
 	uint64		passed;			/* in this call */
+	int			early_ends;		/* times in a row that it was left on its first page */
 } ColumnsState;
 
 static void end_columns(CustomScanState *node);
@@ -104,7 +108,9 @@ give(ColumnsState *state, int row)
 {
 	TupleTableSlot *slot = state->scan->ss.ss_ScanTupleSlot;
 
-	rf_page_scan_store(state->pages, row, slot);
+	if (state->filter->asked != row)
+		rf_page_scan_store(state->pages, row, slot);
+	state->filter->asked = row;
 	return slot;
 }
 
@@ -224,6 +230,7 @@ exec_columns(PlanState *node)
 	return ExecProject(scan->ps_ProjInfo);
 }
 
+/* Begins anew. Counts how often the scan was left on its first page. */
 static void
 rescan_columns(CustomScanState *node)
 {
@@ -233,6 +240,10 @@ rescan_columns(CustomScanState *node)
 	if (node->ss.ps.chgParam != NULL)
 		UpdateChangedParamSet(scan, node->ss.ps.chgParam);
 	ExecReScan(scan);
+	state->early_ends = state->pages != NULL && !state->over &&
+		state->pages->left + 1 == state->pages->blocks ? state->early_ends + 1 : 0;
+	if (state->early_ends == EARLY_ENDS)
+		state->filter->hopeless = true;
 	if (state->pages != NULL)
 		rf_page_scan_restart(state->pages);
 	state->filter->batch.selected = 0;

@@ -211,18 +211,25 @@ compile_trans(RfGroups *groups, const RfExprContext *context, AggStatePerTrans p
 	while (entry < lengthof(functions) && (functions[entry].function != pertrans->transfn_oid ||
 										   functions[entry].args != list_length(aggref->args)))
 		entry++;
-	if (entry == lengthof(functions) || aggref->aggfilter != NULL ||
-		aggref->aggdistinct != NIL || aggref->aggorder != NIL)
+	if (entry == lengthof(functions) || aggref->aggdistinct != NIL || aggref->aggorder != NIL)
 		return false;
 	trans->kind = functions[entry].kind;
-	if (trans->kind == TRANS_COUNT)
+	if (trans->kind == TRANS_COUNT && aggref->aggfilter == NULL)
 		return aggref->args == NIL ||
 			compile_counted(context, (Node *) linitial_node(TargetEntry, aggref->args)->expr,
 							trans);
-	trans->arg = rf_expr_compile(context,
-								 (Node *) linitial_node(TargetEntry, aggref->args)->expr);
-	if (trans->arg == NULL)
-		return false;
+	if (aggref->args != NIL)
+	{
+		trans->arg = rf_expr_compile(context,
+									 (Node *) linitial_node(TargetEntry, aggref->args)->expr);
+		if (trans->arg == NULL)
+			return false;
+	}
+	/* all functions leave NULLs out, so rows without the condition have NULL */
+	if (aggref->aggfilter != NULL)
+		trans->arg = rf_expr_where(context, (Node *) aggref->aggfilter, trans->arg);
+	if (trans->arg == NULL || trans->kind == TRANS_COUNT)
+		return trans->arg != NULL;
 	wanted = is_float(trans->kind) ? RF_VALUE_FLOAT :
 		pertrans->transfn_oid == F_NUMERIC_AVG_ACCUM || trans->kind >= TRANS_WIDE_LEAST ?
 		RF_VALUE_SCALED : RF_VALUE_INTEGER;
@@ -499,10 +506,13 @@ rf_groups_begin_batch(RfGroups *groups)
 	RfBatch    *batch = &groups->filter->batch;
 	ListCell   *lc;
 
+	groups->hopeless |= groups->filter->hopeless;
 	if (groups->hopeless)
 	{
 		if (groups->group_count > 0)
 			rf_groups_finish(groups);
+		/* then nobody looks at columns */
+		groups->filter->hopeless |= groups->filter->conditions == NIL;
 		return;
 	}
 	foreach(lc, groups->computed)

@@ -86,15 +86,29 @@ typedef enum RfValueType
 	RF_VALUE_FLOAT				/* float8: its bits in `values` */
 } RfValueType;
 
+typedef enum ExprOp
+{
+	OP_COLUMN,					/* its values are the vector's */
+	OP_NUMERIC,					/* made from references */
+	OP_CONSTANT,
+	OP_ADD,
+	OP_SUBTRACT,
+	OP_MULTIPLY,
+	OP_DIVIDE,
+	OP_TO_FLOAT,
+	OP_CASE						/* left where `test` holds, otherwise right */
+} ExprOp;
+
 typedef struct RfExpr
 {
-	int			op;				/* of vector_expr.c */
+	ExprOp		op;
 	RfValueType type;
 	int			bytes;			/* INTEGER: of the SQL type */
 	int			scale;			/* SCALED */
 	RfVector   *vector;
 	struct RfExpr *left;
 	struct RfExpr *right;
+	struct RfCondition *test;
 	uint32		batch;			/* whose values these are; constants: always */
 	bool		constant;
 	bool		has_nulls;
@@ -122,16 +136,59 @@ typedef struct RfExprContext
 	ParamListInfo params;
 } RfExprContext;
 
+#define RF_ROWS(batch, row) \
+	for (int i_ = 0, row; i_ < (batch)->selected && (row = (batch)->selection[i_], true); i_++)
+
 /* In the current memory context; NULL: it has no kernel. */
 extern RfExpr *rf_expr_compile(const RfExprContext *context, Node *node);
+
+/* expr, or 1 without it; NULL in rows without the condition. Returns NULL: that has no kernel. */
+extern RfExpr *rf_expr_where(const RfExprContext *context, Node *condition, RfExpr *expr);
+
+/* The same for a condition. */
+extern struct RfCondition *rf_condition_compile(const RfExprContext *context, Node *node);
+
+/* ---------- vector_eval.c ---------- */
+
+typedef enum Comparison
+{
+	TEST_EQ, TEST_NE, TEST_LESS, TEST_LE, TEST_MORE, TEST_GE, TEST_NONE
+} Comparison;
+
+typedef enum ConditionKind
+{
+	CONDITION_COMPARE,
+	CONDITION_NULLS,
+	CONDITION_TEXT,
+	CONDITION_ANY,
+	CONDITION_ALL
+} ConditionKind;
+
+typedef struct Piece
+{
+	const char *text;
+	int			length;
+} Piece;
+
+/* A condition: which selected rows stay. */
+typedef struct RfCondition
+{
+	ConditionKind kind;
+	Comparison	comparison;		/* COMPARE: of left and right */
+	RfExpr	   *left;
+	RfExpr	   *right;
+	RfVector   *vector;			/* NULLS, TEXT */
+	bool		wanted;			/* NULLS: NULL, TEXT: like the pieces; or not */
+	int			piece_count;	/* 1: the whole text; otherwise its begin, its end, and between */
+	Piece	   *pieces;
+	bool		blanks;			/* trailing ones do not count */
+	List	   *parts;			/* ANY, ALL */
+} RfCondition;
 
 /* Values and flags of the selected rows. May mark rows. */
 extern void rf_expr_eval(RfExpr *expr, RfBatch *batch);
 
-/* A condition: which selected rows stay. */
-typedef struct RfCondition RfCondition;
-
-extern RfCondition *rf_condition_compile(const RfExprContext *context, Node *node);
+/* Leaves the selected rows for which the condition is true, and those that are marked. */
 extern void rf_condition_apply(RfCondition *condition, RfBatch *batch);
 
 /* ---------- row_filter.c, for columns.c ---------- */
@@ -145,6 +202,10 @@ struct RfRowFilter
 	List	   *kept;			/* the conditions without kernels, all after these */
 	ExprState  *rest;			/* for rows that passed the kernels; NULL: nothing */
 	uint64		by_core;		/* rows that core's expressions decided about */
+	int			asked;			/* the row that the scan's slot holds; -1: none of this batch */
+	uint64		rows;			/* among the first ones, */
+	uint64		marked;			/* and of these, that kernels marked */
+	bool		hopeless;		/* kernels do not run: core decides about each row */
 };
 
 /* Takes the page's tuples apart, and leaves the rows that pass the conditions with kernels. */

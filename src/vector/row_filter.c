@@ -20,6 +20,9 @@
 /* With the kernels of these rows disabled: each so manieth. */
 #define LEFT_TO_CORE	7
 
+/* When half of so many rows were marked, kernels stop. */
+#define LOOK_ROWS		4096
+
 RfRowFilter *
 rf_row_filter_create(SeqScanState *node)
 {
@@ -69,19 +72,28 @@ rf_row_filter_select(RfRowFilter *filter, RfPageScan *scan)
 	RfBatch    *batch = &filter->batch;
 	ListCell   *lc;
 
+	filter->asked = -1;
 	batch->number++;
 	batch->rows = batch->selected = scan->count;
 	batch->page = BufferGetPage(scan->buffer);
 	for (int i = 0; i < batch->rows; i++)
 		batch->selection[i] = i;
-	memset(batch->marks, 0, batch->rows);
-	if (filter->context.deform == NULL)
+	/* without a condition there is nothing to ask core */
+	memset(batch->marks, filter->hopeless && filter->node->ss.ps.qual != NULL, batch->rows);
+	if (filter->context.deform == NULL || filter->hopeless)
 		return;
 	if (rf_is_disabled(RF_COLUMN_KERNELS))
 		mark_some(batch, scan);
 	rf_deform_page(filter->context.deform, scan);
 	foreach(lc, filter->conditions)
 		rf_condition_apply(lfirst(lc), batch);
+	if (filter->rows < LOOK_ROWS)
+	{
+		filter->rows += batch->rows;
+		RF_ROWS(batch, row)
+			filter->marked += batch->marks[row];
+		filter->hopeless = filter->rows >= LOOK_ROWS && filter->marked > filter->rows / 2;
+	}
 }
 
 bool
@@ -91,6 +103,7 @@ rf_row_filter_ask(RfRowFilter *filter, RfPageScan *scan, int row)
 	ExprState  *qual = filter->batch.marks[row] ? node->qual : filter->rest;
 
 	filter->by_core++;
+	filter->asked = row;
 	rf_page_scan_store(scan, row, filter->node->ss.ss_ScanTupleSlot);
 	if (qual == NULL)
 		return true;

@@ -1,25 +1,26 @@
 /*
- * vector_expr.c - expressions and conditions on the columns of a batch.
+ * vector_expr.c - finds the kernels of expressions and conditions.
  *
- * Two tables, by the OIDs of built-in functions, say what there are kernels for: arithmetic and
- * comparisons. Numbers are int64, or float8 by its bits; a numeric is an integer with a scale. A
- * constant is a column that was filled once.
+ * Tables, by the OIDs of built-in functions, say what there are kernels for: arithmetic,
+ * comparisons and tests of text. Numbers are int64, or float8 by its bits; a numeric is an integer
+ * with a scale. A constant is a column that was filled once.
  *
- * A result that may be an error, or that an int64 does not hold, marks its row.
+ * NOT has no kernel, but planners turn it into other operators.
  */
 #include "postgres.h"
 
-#include <math.h>
-
 #include "catalog/pg_collation.h"
 #include "catalog/pg_type.h"
-#include "datatype/timestamp.h"
+#include "mb/pg_wchar.h"
+#include "miscadmin.h"
+#include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
 #include "rdma_fdw/compat.h"
+#include "utils/array.h"
 #include "utils/date.h"
-#include "utils/float.h"
 #include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
+#include "utils/timestamp.h"
 
 #include "kernels.h"
 
@@ -27,21 +28,8 @@
 #define MAX_SCALE	12
 #define MAX_BYTES	8
 
-typedef enum ExprOp
-{
-	OP_COLUMN,					/* its values are the vector's */
-	OP_NUMERIC,					/* made from references */
-	OP_CONSTANT,
-	OP_ADD,
-	OP_SUBTRACT,
-	OP_MULTIPLY,
-	OP_TO_FLOAT
-} ExprOp;
-
-typedef enum Comparison
-{
-	TEST_EQ, TEST_NE, TEST_LESS, TEST_LE, TEST_MORE, TEST_GE, TEST_NONE
-} Comparison;
+/* Values of a list that are compared one by one; core looks for a longer list's by hashes. */
+#define MAX_LIST		16
 
 /* Integers of several sizes, as core has a function for each pair. */
 #define BOTH_SIZES(suffix, value) \
@@ -57,9 +45,25 @@ static const struct
 }			arithmetic[] = {
 
 	BOTH_SIZES(PL, OP_ADD), BOTH_SIZES(MI, OP_SUBTRACT), BOTH_SIZES(MUL, OP_MULTIPLY),
+	BOTH_SIZES(DIV, OP_DIVIDE), {F_FLOAT8DIV, OP_DIVIDE, 0},
 	{F_FLOAT8PL, OP_ADD, 0}, {F_FLOAT8MI, OP_SUBTRACT, 0}, {F_FLOAT8MUL, OP_MULTIPLY, 0},
 	{F_NUMERIC_ADD, OP_ADD, 0}, {F_NUMERIC_SUB, OP_SUBTRACT, 0}, {F_NUMERIC_MUL, OP_MULTIPLY, 0},
 };
+
+/* Casts that change no integer. */
+static const Oid same_value[] = {
+	F_INT4_INT2, F_INT8_INT2, F_INT8_INT4, F_NUMERIC_INT2, F_NUMERIC_INT4, F_NUMERIC_INT8
+};
+static const Oid to_float[] = {F_FLOAT8_INT2, F_FLOAT8_INT4, F_FLOAT8_INT8};
+
+static bool
+is_among(Oid function, const Oid *list, int count)
+{
+	for (int i = 0; i < count; i++)
+		if (list[i] == function)
+			return true;
+	return false;
+}
 
 #define ALL_COMPARISONS(type) \
 	{F_##type##EQ, TEST_EQ}, {F_##type##NE, TEST_NE}, {F_##type##LT, TEST_LESS}, \
@@ -88,20 +92,19 @@ static const struct
 	{F_DATE_GT_TIMESTAMP, TEST_MORE}, {F_DATE_GE_TIMESTAMP, TEST_GE},
 };
 
-/* Casts that change no integer. */
-static const Oid same_value[] = {
-	F_INT4_INT2, F_INT8_INT2, F_INT8_INT4, F_NUMERIC_INT2, F_NUMERIC_INT4, F_NUMERIC_INT8
-};
-static const Oid to_float[] = {F_FLOAT8_INT2, F_FLOAT8_INT4, F_FLOAT8_INT8};
-
-static bool
-is_among(Oid function, const Oid *list, int count)
+static const struct
 {
-	for (int i = 0; i < count; i++)
-		if (list[i] == function)
-			return true;
-	return false;
-}
+	Oid			function;
+	bool		wanted;			/* or the opposite */
+	bool		is_like;
+	bool		is_bpchar;
+}			text_tests[] = {
+
+	{F_TEXTEQ, true, false, false}, {F_TEXTNE, false, false, false},
+	{F_BPCHAREQ, true, false, true}, {F_BPCHARNE, false, false, true},
+	{F_TEXTLIKE, true, true, false}, {F_TEXTNLIKE, false, true, false},
+	{F_BPCHARLIKE, true, true, true}, {F_BPCHARNLIKE, false, true, true},
+};
 
 /* ---------- expressions ---------- */
 
@@ -359,6 +362,88 @@ compile_cast(const RfExprContext *context, FuncExpr *call)
 	return expr;
 }
 
+static RfExpr *
+make_case(RfCondition *test, RfExpr *then, RfExpr *otherwise)
+{
+	RfExpr	   *expr = make_expr(OP_CASE, then->type);
+
+	expr->test = test;
+	expr->left = then;
+	expr->right = otherwise;
+	expr->bytes = then->bytes;
+	expr->scale = then->scale;
+	return expr;
+}
+
+/* NULL in all rows, of the same type as another expression. */
+static RfExpr *
+make_null(const RfExpr *like)
+{
+	RfExpr	   *expr = make_constant(like->type, 0);
+
+	expr->bytes = like->bytes;
+	expr->scale = like->scale;
+	expr->has_nulls = true;
+	memset(expr->nulls, true, RF_BATCH_ROWS * sizeof(bool));
+	return expr;
+}
+
+RfExpr *
+rf_expr_where(const RfExprContext *context, Node *condition, RfExpr *expr)
+{
+	RfCondition *test = rf_condition_compile(context, condition);
+
+	if (test == NULL)
+		return NULL;
+	if (expr == NULL)
+		expr = make_constant(RF_VALUE_INTEGER, 1);
+	return make_case(test, expr, make_null(expr));
+}
+
+static bool
+is_null_constant(Node *node)
+{
+	return node == NULL || (IsA(node, Const) && ((Const *) node)->constisnull);
+}
+
+/*
+ * CASE WHEN condition THEN ...: arms are NULL, or of one type, and of one scale, as the scale of a
+ * sum is that of the values which it has got.
+ */
+static RfExpr *
+compile_case(const RfExprContext *context, CaseExpr *node)
+{
+	List	   *whens = node->args;
+	RfExpr	   *result = NULL;
+
+	if (node->arg != NULL)
+		return NULL;
+	if (!is_null_constant((Node *) node->defresult) &&
+		(result = rf_expr_compile(context, (Node *) node->defresult)) == NULL)
+		return NULL;
+	for (int i = list_length(whens) - 1; i >= 0; i--)
+	{
+		CaseWhen   *when = list_nth_node(CaseWhen, whens, i);
+		RfCondition *test = rf_condition_compile(context, (Node *) when->expr);
+		RfExpr	   *then;
+
+		if (test == NULL)
+			return NULL;
+		if (!is_null_constant((Node *) when->result))
+			then = rf_expr_compile(context, (Node *) when->result);
+		else
+			then = result == NULL ? NULL : make_null(result);
+		if (then == NULL)
+			return NULL;
+		if (result == NULL)
+			result = make_null(then);
+		if (then->type != result->type || then->scale != result->scale)
+			return NULL;
+		result = make_case(test, then, result);
+	}
+	return result;
+}
+
 RfExpr *
 rf_expr_compile(const RfExprContext *context, Node *node)
 {
@@ -379,6 +464,8 @@ rf_expr_compile(const RfExprContext *context, Node *node)
 		case T_FuncExpr:
 			return list_length(((FuncExpr *) node)->args) != 1 ? NULL :
 				compile_cast(context, (FuncExpr *) node);
+		case T_CaseExpr:
+			return compile_case(context, (CaseExpr *) node);
 		case T_RelabelType:
 			/* numeric(p, s) as numeric: values stay as they are */
 			return exprType((Node *) ((RelabelType *) node)->arg) !=
@@ -389,173 +476,91 @@ rf_expr_compile(const RfExprContext *context, Node *node)
 	}
 }
 
-/* ---------- their values ---------- */
-
-#define ROWS(batch, row) \
-	for (int i_ = 0, row; i_ < (batch)->selected && (row = (batch)->selection[i_], true); i_++)
-
-static inline int64
-as_bits(double value)
-{
-	int64		bits;
-
-	memcpy(&bits, &value, sizeof(bits));
-	return bits;
-}
-
-static void
-combine_nulls(RfExpr *expr, const RfBatch *batch)
-{
-	const RfExpr *left = expr->left;
-	const RfExpr *right = expr->right;
-
-	expr->has_nulls = left->has_nulls || (right != NULL && right->has_nulls);
-	if (expr->has_nulls)
-		ROWS(batch, row)
-			expr->nulls[row] = (left->has_nulls && left->nulls[row]) ||
-				(right != NULL && right->has_nulls && right->nulls[row]);
-}
-
-/* Integers that leave the range of their type are an error in core. */
-#define INTEGERS(overflows) \
-	do { \
-		ROWS(batch, row) \
-		{ \
-			int64		value; \
-			bool		wrong = overflows(left[row], right[row], &value); \
-			expr->values[row] = value; \
-			batch->marks[row] |= wrong || value < least || value > most; \
-		} \
-	} while (0)
-
-static void
-eval_integers(RfExpr *expr, RfBatch *batch)
-{
-	const int64 *left = expr->left->values;
-	const int64 *right = expr->right->values;
-	bool		narrow = expr->type == RF_VALUE_INTEGER;
-	int64		least = !narrow || expr->bytes == 8 ? PG_INT64_MIN :
-		expr->bytes == 4 ? PG_INT32_MIN : PG_INT16_MIN;
-	int64		most = !narrow || expr->bytes == 8 ? PG_INT64_MAX :
-		expr->bytes == 4 ? PG_INT32_MAX : PG_INT16_MAX;
-
-	if (expr->op == OP_ADD)
-		INTEGERS(__builtin_add_overflow);
-	else if (expr->op == OP_SUBTRACT)
-		INTEGERS(__builtin_sub_overflow);
-	else
-		INTEGERS(__builtin_mul_overflow);
-}
-
-/*
- * A result that is not finite, or a product of 0 without a factor of 0, may be an error in core.
- */
-#define FLOATS(operator, is_odd) \
-	do { \
-		ROWS(batch, row) \
-		{ \
-			double		a = rf_float_of(left[row]); \
-			double		b = rf_float_of(right[row]); \
-			double		value = a operator b; \
-			expr->values[row] = as_bits(value); \
-			batch->marks[row] |= !isfinite(value) || (is_odd); \
-		} \
-	} while (0)
-
-static void
-eval_floats(RfExpr *expr, RfBatch *batch)
-{
-	const int64 *left = expr->left->values;
-	const int64 *right = expr->right->values;
-
-	if (expr->op == OP_ADD)
-		FLOATS(+, false);
-	else if (expr->op == OP_SUBTRACT)
-		FLOATS(-, false);
-	else
-		FLOATS(*, value == 0 && a != 0 && b != 0);
-}
-
-void
-rf_expr_eval(RfExpr *expr, RfBatch *batch)
-{
-	if (expr->constant || expr->batch == batch->number)
-		return;
-	expr->batch = batch->number;
-	if (expr->left != NULL)
-		rf_expr_eval(expr->left, batch);
-	if (expr->right != NULL)
-		rf_expr_eval(expr->right, batch);
-	switch ((ExprOp) expr->op)
-	{
-		case OP_CONSTANT:
-			break;
-		case OP_COLUMN:
-			expr->has_nulls = expr->vector->has_nulls;
-			break;
-		case OP_NUMERIC:
-			expr->has_nulls = expr->vector->has_nulls;
-			rf_scaled_read(expr->vector, batch, expr->scale, expr->values);
-			break;
-		case OP_TO_FLOAT:
-			combine_nulls(expr, batch);
-			ROWS(batch, row)
-				expr->values[row] = as_bits((double) expr->left->values[row]);
-			break;
-		default:
-			combine_nulls(expr, batch);
-			if (expr->type == RF_VALUE_FLOAT)
-				eval_floats(expr, batch);
-			else
-				eval_integers(expr, batch);
-			break;
-	}
-}
-
 /* ---------- conditions ---------- */
 
-struct RfCondition
+static RfCondition *
+make_condition(ConditionKind kind)
 {
-	Comparison	comparison;		/* of left and right; */
-	RfExpr	   *left;
-	RfExpr	   *right;
-	RfVector   *vector;			/* or of a column's NULLs, */
-	bool		wants_null;
-	const char *text;			/* or of its text */
-	int			length;
-	bool		blanks;			/* trailing ones do not count */
-};
+	RfCondition *condition = palloc0(sizeof(RfCondition));
+
+	condition->kind = kind;
+	return condition;
+}
+
+/* A column of the scan, as it is or relabelled; NULL: it is none. */
+static Var *
+find_var(const RfExprContext *context, Node *node)
+{
+	Var		   *var;
+
+	if (IsA(node, RelabelType))
+		node = (Node *) ((RelabelType *) node)->arg;
+	var = (Var *) node;
+	if (IsA(var, Var) && var->varno == OUTER_VAR && context->outer != NIL)
+	{
+		RfExprContext inner = *context;
+
+		inner.outer = NIL;
+		return find_var(&inner, (Node *)
+						list_nth_node(TargetEntry, context->outer, var->varattno - 1)->expr);
+	}
+	return IsA(var, Var) && var->varno == context->relid ? var : NULL;
+}
 
 static RfCondition *
 compile_null_test(const RfExprContext *context, NullTest *test)
 {
-	Var		   *var = (Var *) test->arg;
+	Var		   *var = find_var(context, (Node *) test->arg);
 	RfVector   *vector;
 	RfCondition *condition;
 
-	if (test->argisrow || !IsA(var, Var) || var->varno != context->relid ||
+	if (test->argisrow || var == NULL ||
 		(vector = rf_deform_want(context->deform, var->varattno)) == NULL)
 		return NULL;
-	condition = palloc0(sizeof(RfCondition));
-	condition->comparison = TEST_NONE;
+	condition = make_condition(CONDITION_NULLS);
 	condition->vector = vector;
-	condition->wants_null = test->nulltesttype == IS_NULL;
+	condition->wanted = test->nulltesttype == IS_NULL;
 	return condition;
 }
 
 /*
- * A column of text with a constant: for equality, deterministic collations compare bytes. bpchar
- * leaves trailing blanks out.
+ * The pieces of a pattern between its per cent signs. False: it has other signs, or the encoding
+ * has characters that contain bytes of others.
+ */
+static bool
+split_pattern(RfCondition *condition, const char *pattern, int length)
+{
+	const char *end = pattern + length;
+
+	if (pg_database_encoding_max_length() > 1 && GetDatabaseEncoding() != PG_UTF8)
+		return false;
+	condition->pieces = palloc((length + 1) * sizeof(Piece));
+	for (const char *at = pattern;; at++)
+	{
+		if (at < end && (*at == '_' || *at == '\\'))
+			return false;
+		if (at < end && *at != '%')
+			continue;
+		condition->pieces[condition->piece_count].text = pattern;
+		condition->pieces[condition->piece_count++].length = at - pattern;
+		if (at == end)
+			return true;
+		pattern = at + 1;
+	}
+}
+
+/*
+ * A column of text with a constant: under deterministic collations equality and LIKE are of bytes.
+ * bpchar leaves trailing blanks out of equality.
  */
 static RfCondition *
-compile_text(const RfExprContext *context, OpExpr *op)
+compile_text(const RfExprContext *context, OpExpr *op, bool wanted, bool is_like, bool is_bpchar)
 {
-	bool		blanks = op->opfuncid == F_BPCHAREQ || op->opfuncid == F_BPCHARNE;
-	Node	   *side = linitial(op->args);
-	Var		   *var;
+	Var		   *var = find_var(context, linitial(op->args));
 	RfVector   *vector;
 	RfCondition *condition;
 	struct varlena *text;
+	int			length;
 	Oid			type;
 	Datum		value;
 	bool		isnull;
@@ -564,26 +569,25 @@ compile_text(const RfExprContext *context, OpExpr *op)
 		(op->inputcollid != DEFAULT_COLLATION_OID &&
 		 !get_collation_isdeterministic(op->inputcollid)) ||
 		!known_value(context, lsecond(op->args), &type, &value, &isnull) || isnull ||
-		(type != TEXTOID && type != VARCHAROID && type != BPCHAROID))
-		return NULL;
-	if (IsA(side, RelabelType))
-		side = (Node *) ((RelabelType *) side)->arg;
-	var = (Var *) side;
-	if (!IsA(var, Var) || var->varno != context->relid ||
+		(type != TEXTOID && type != VARCHAROID && type != BPCHAROID) || var == NULL ||
 		(var->vartype != TEXTOID && var->vartype != VARCHAROID && var->vartype != BPCHAROID) ||
-		blanks != (var->vartype == BPCHAROID) ||
+		is_bpchar != (var->vartype == BPCHAROID) ||
 		(vector = rf_deform_want(context->deform, var->varattno)) == NULL)
 		return NULL;
-	condition = palloc0(sizeof(RfCondition));
-	condition->comparison = op->opfuncid == F_TEXTEQ || op->opfuncid == F_BPCHAREQ ? TEST_EQ :
-		TEST_NE;
+	condition = make_condition(CONDITION_TEXT);
+	condition->wanted = wanted;
 	condition->vector = vector;
+	condition->blanks = is_bpchar && !is_like;
 	text = PG_DETOAST_DATUM_PACKED(value);
-	condition->text = VARDATA_ANY(text);
-	condition->length = VARSIZE_ANY_EXHDR(text);
-	condition->blanks = blanks;
-	while (blanks && condition->length > 0 && condition->text[condition->length - 1] == ' ')
-		condition->length--;
+	length = VARSIZE_ANY_EXHDR(text);
+	if (is_like)
+		return split_pattern(condition, VARDATA_ANY(text), length) ? condition : NULL;
+	condition->piece_count = 1;
+	condition->pieces = palloc(sizeof(Piece));
+	condition->pieces->text = VARDATA_ANY(text);
+	while (condition->blanks && length > 0 && condition->pieces->text[length - 1] == ' ')
+		length--;
+	condition->pieces->length = length;
 	return condition;
 }
 
@@ -618,7 +622,7 @@ compile_day(const RfExprContext *context, Node *node, Comparison comparison)
 static RfCondition *
 compile_comparison(const RfExprContext *context, OpExpr *op)
 {
-	RfCondition *condition = palloc0(sizeof(RfCondition));
+	RfCondition *condition = make_condition(CONDITION_COMPARE);
 
 	condition->comparison = TEST_NONE;
 	for (int i = 0; i < lengthof(comparisons); i++)
@@ -639,145 +643,90 @@ compile_comparison(const RfExprContext *context, OpExpr *op)
 	return condition;
 }
 
+/* x = ANY (array) is an OR, x <> ALL (array) an AND of comparisons with each value. */
+static RfCondition *
+compile_list(const RfExprContext *context, ScalarArrayOpExpr *op)
+{
+	RfCondition *condition = make_condition(op->useOr ? CONDITION_ANY : CONDITION_ALL);
+	Oid			type;
+	Oid			element;
+	Datum		value;
+	bool		isnull;
+	int16		length;
+	bool		byval;
+	char		align;
+	Datum	   *values;
+	bool	   *nulls;
+	int			count;
+
+	if (!known_value(context, lsecond(op->args), &type, &value, &isnull) || isnull ||
+		!OidIsValid(element = get_element_type(type)))
+		return NULL;
+	get_typlenbyvalalign(element, &length, &byval, &align);
+	deconstruct_array(DatumGetArrayTypeP(value), element, length, byval, align, &values, &nulls,
+					  &count);
+	for (int i = 0; i < count && count <= MAX_LIST; i++)
+	{
+		OpExpr	   *one = makeNode(OpExpr);
+		RfCondition *part;
+
+		if (nulls[i] && op->useOr)
+			continue;
+		one->opno = op->opno;
+		one->opfuncid = op->opfuncid;
+		one->opresulttype = BOOLOID;
+		one->inputcollid = op->inputcollid;
+		one->args = list_make2(linitial(op->args),
+							   makeConst(element, -1, op->inputcollid, length, values[i],
+										 nulls[i], byval));
+		part = rf_condition_compile(context, (Node *) one);
+		if (part == NULL)
+			return NULL;
+		condition->parts = lappend(condition->parts, part);
+	}
+	/* a list without values compares nothing, but core computes x */
+	return condition->parts == NIL ? NULL : condition;
+}
+
+/* AND, OR. */
+static RfCondition *
+compile_bool(const RfExprContext *context, BoolExpr *expr)
+{
+	RfCondition *condition = make_condition(expr->boolop == OR_EXPR ? CONDITION_ANY :
+											CONDITION_ALL);
+	ListCell   *lc;
+
+	if (expr->boolop == NOT_EXPR)
+		return NULL;
+	foreach(lc, expr->args)
+	{
+		RfCondition *part = rf_condition_compile(context, lfirst(lc));
+
+		if (part == NULL)
+			return NULL;
+		condition->parts = lappend(condition->parts, part);
+	}
+	return condition;
+}
+
 /* A condition that has a kernel; NULL: it has none. */
 RfCondition *
 rf_condition_compile(const RfExprContext *context, Node *node)
 {
 	OpExpr	   *op = (OpExpr *) node;
 
+	check_stack_depth();
 	if (IsA(node, NullTest))
 		return compile_null_test(context, (NullTest *) node);
+	if (IsA(node, BoolExpr))
+		return compile_bool(context, (BoolExpr *) node);
+	if (IsA(node, ScalarArrayOpExpr))
+		return compile_list(context, (ScalarArrayOpExpr *) node);
 	if (!IsA(node, OpExpr) || list_length(op->args) != 2)
 		return NULL;
-	switch (op->opfuncid)
-	{
-		case F_TEXTEQ:
-		case F_TEXTNE:
-		case F_BPCHAREQ:
-		case F_BPCHARNE:
-			return compile_text(context, op);
-		default:
-			return compile_comparison(context, op);
-	}
-}
-
-/* Marked rows stay: core decides about them. */
-#define KEEP(test) \
-	do { \
-		int			kept = 0; \
-		ROWS(batch, row) \
-		{ \
-			batch->selection[kept] = row; \
-			kept += batch->marks[row] | (test); \
-		} \
-		batch->selected = kept; \
-	} while (0)
-
-#define COMPARE(value) \
-	do { \
-		switch (condition->comparison) \
-		{ \
-			case TEST_EQ: \
-				KEEP(value##_eq(left[row], right[row])); \
-				break; \
-			case TEST_NE: \
-				KEEP(!value##_eq(left[row], right[row])); \
-				break; \
-			case TEST_LESS: \
-				KEEP(value##_lt(left[row], right[row])); \
-				break; \
-			case TEST_LE: \
-				KEEP(!value##_lt(right[row], left[row])); \
-				break; \
-			case TEST_MORE: \
-				KEEP(value##_lt(right[row], left[row])); \
-				break; \
-			default: \
-				KEEP(!value##_lt(left[row], right[row])); \
-				break; \
-		} \
-	} while (0)
-
-#define integer_eq(a, b)	((a) == (b))
-#define integer_lt(a, b)	((a) < (b))
-/* core's own: NaN equals itself, and is the largest */
-#define float_eq(a, b)		float8_eq(rf_float_of(a), rf_float_of(b))
-#define float_lt(a, b)		float8_lt(rf_float_of(a), rf_float_of(b))
-
-static void
-compare(const RfCondition *condition, RfBatch *batch)
-{
-	const int64 *left = condition->left->values;
-	const int64 *right = condition->right->values;
-
-	if (condition->left->type == RF_VALUE_FLOAT)
-		COMPARE(float);
-	else
-		COMPARE(integer);
-}
-
-/* Leaves rows whose value is not NULL. */
-static void
-drop_nulls(RfBatch *batch, const bool *nulls)
-{
-	KEEP(!nulls[row]);
-}
-
-/* Rows whose text has the constant's bytes, or has others. */
-static void
-compare_text(const RfCondition *condition, RfBatch *batch)
-{
-	bool		wants_equal = condition->comparison == TEST_EQ;
-	int			kept = 0;
-
-	ROWS(batch, row)
-	{
-		const char *value = condition->vector->refs[row];
-		const char *text;
-		int			length;
-
-		batch->selection[kept] = row;
-		/* a marked row may have NULL */
-		if (unlikely(batch->marks[row] || VARATT_IS_EXTERNAL(value) ||
-					 VARATT_IS_COMPRESSED(value)))
-		{
-			batch->marks[row] = 1;
-			kept++;
-			continue;
-		}
-		text = VARDATA_ANY(value);
-		length = VARSIZE_ANY_EXHDR(value);
-		while (condition->blanks && length > condition->length && text[length - 1] == ' ')
-			length--;
-		kept += (length == condition->length &&
-				 memcmp(text, condition->text, length) == 0) == wants_equal;
-	}
-	batch->selected = kept;
-}
-
-/* Shortens the selection; a comparison with NULL is not true. */
-void
-rf_condition_apply(RfCondition *condition, RfBatch *batch)
-{
-	if (condition->vector != NULL)
-	{
-		const bool *nulls = condition->vector->nulls;
-
-		if (condition->comparison == TEST_NONE)
-		{
-			KEEP(nulls[row] == condition->wants_null);
-			return;
-		}
-		if (condition->vector->has_nulls)
-			drop_nulls(batch, nulls);
-		compare_text(condition, batch);
-		return;
-	}
-	rf_expr_eval(condition->left, batch);
-	rf_expr_eval(condition->right, batch);
-	if (condition->left->has_nulls)
-		drop_nulls(batch, condition->left->nulls);
-	if (condition->right->has_nulls)
-		drop_nulls(batch, condition->right->nulls);
-	compare(condition, batch);
+	for (int i = 0; i < lengthof(text_tests); i++)
+		if (text_tests[i].function == op->opfuncid)
+			return compile_text(context, op, text_tests[i].wanted, text_tests[i].is_like,
+								text_tests[i].is_bpchar);
+	return compile_comparison(context, op);
 }

@@ -95,6 +95,8 @@ SELECT gs.grouped('WITH w AS (SELECT k FROM u WHERE k > 1) SELECT k, (SELECT max
 -- for each row by itself: for many it costs less here
 SET rdma_fdw.disable = lookahead;
 SELECT gs.grouped('SELECT k, count(*) FROM t WHERE s > (SELECT max(c) FROM (SELECT count(*) + t.k AS c FROM u GROUP BY ROLLUP (u.k)) x) GROUP BY ROLLUP (k)');
+-- a column of the query around it, whose number among relations is that of the grouping's own columns
+SELECT gs.grouped('SELECT a.id, y.* FROM t a JOIN u x ON x.k = a.k, LATERAL (SELECT x.k AS g, b.t, count(*) AS c FROM t b WHERE b.k = a.k GROUP BY ROLLUP (x.k, b.t)) y WHERE a.id < 9');
 RESET rdma_fdw.disable;
 
 -- a prepared statement, with and without the values in its plan

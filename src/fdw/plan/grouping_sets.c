@@ -313,7 +313,8 @@ key_below(Query *query, Index group_relation, Expr *key)
 {
 #if PG_VERSION_NUM >= 180000
 	if (group_relation != 0)
-		return IsA(key, Var) && ((Var *) key)->varno == group_relation ?
+		return IsA(key, Var) && ((Var *) key)->varlevelsup == 0 &&
+			((Var *) key)->varno == group_relation ?
 			list_nth(rt_fetch(group_relation, query->rtable)->groupexprs,
 					 ((Var *) key)->varattno - 1) :
 			NULL;

@@ -50,7 +50,7 @@
 #if PG_VERSION_NUM >= 180000
 #include "commands/explain_format.h"	/* 18 split explain.h */
 #include "commands/explain_state.h"
-#include "nodes/nodeFuncs.h"		/* a walker of RETURNING, which has OLD there */
+#include "nodes/nodeFuncs.h"	/* a walker of RETURNING, which has OLD there */
 #include "storage/waiteventset.h"	/* 18 took the wait sets out of latch.h */
 #else
 #include "commands/explain.h"

@@ -471,19 +471,6 @@ collect_inputs(Node *node, void *context)
 	return expression_tree_walker(node, collect_inputs, context);
 }
 
-/*
- * In a finished plan a column is its place. PostgreSQL 16 and later leave in it which outer joins
- * can make it NULL (varnullingrels), and two columns of one place can differ in that.
- */
-static bool
-same_input(Node *a, Node *b)
-{
-	if (IsA(a, Var) && IsA(b, Var))
-		return ((Var *) a)->varno == ((Var *) b)->varno &&
-			((Var *) a)->varattno == ((Var *) b)->varattno;
-	return equal(a, b);
-}
-
 /* Inputs to columns of the row, where they are in this list */
 static Node *
 inputs_to_columns(Node *node, void *context)
@@ -495,7 +482,7 @@ inputs_to_columns(Node *node, void *context)
 		return NULL;
 	foreach(lc, is_input(node) ? inputs : NIL)
 	{
-		if (same_input(lfirst(lc), node))
+		if (equal(lfirst(lc), node))
 			return (Node *) makeVar(INDEX_VAR, foreach_current_index(lc) + 1, exprType(node),
 									exprTypmod(node), exprCollation(node), 0);
 	}
@@ -681,16 +668,17 @@ lookups_of_loop(Changes *changes, NestLoop *loop, const Bitmapset *params)
 
 /*
  * Puts a Lookahead above the outer side, with the parameters and lookups of the loop. Where
- * lookup_paths.c has put a Lookahead there, it gets these.
+ * lookup_paths.c has put a Lookahead there, it gets these. A parameter's value is the Lookahead's
+ * column of the same number: Vars cannot be compared, as PostgreSQL 16 and later leave in them
+ * which outer joins can make them NULL.
  */
 static void
 look_ahead_of_loop(Changes *changes, NestLoop *loop)
 {
 	Plan	   *outer = loop->join.plan.lefttree;
-	List	   *inputs = NIL;
+	CustomScan *result = (CustomScan *) outer;
 	Bitmapset  *params = NULL;
 	Site		site = {NIL, NIL, NIL};
-	CustomScan *result;
 	ListCell   *lc;
 
 	foreach(lc, loop->nestParams)
@@ -706,21 +694,17 @@ look_ahead_of_loop(Changes *changes, NestLoop *loop)
 	site.lookups = lookups_of_loop(changes, loop, params);
 	if (site.lookups == NIL)
 		return;
-	if (is_ours(outer, RF_LOOKAHEAD_NAME) && ((CustomScan *) outer)->custom_exprs == NIL)
+	if (!is_ours(outer, RF_LOOKAHEAD_NAME) || result->custom_exprs != NIL)
 	{
-		foreach(lc, site.values)
-			lfirst(lc) = get_tle_by_resno(outer->targetlist,
-										  lfirst_node(Var, lc)->varattno)->expr;
-		add_site((CustomScan *) outer, &site, NIL);
-		return;
+		result = node_above(changes, outer, outer, RF_LOOKAHEAD_NAME);
+		result->custom_scan_tlist = columns_below(outer->targetlist);
+		result->scan.plan.targetlist = same_columns(outer->targetlist);
+		loop->join.plan.lefttree = &result->scan.plan;
 	}
-	result = node_above(changes, outer, outer, RF_LOOKAHEAD_NAME);
-	result->custom_scan_tlist = columns_below(outer->targetlist);
-	result->scan.plan.targetlist = same_columns(outer->targetlist);
-	foreach(lc, result->custom_scan_tlist)
-		inputs = lappend(inputs, copyObject(lfirst_node(TargetEntry, lc)->expr));
-	add_site(result, &site, inputs);
-	loop->join.plan.lefttree = &result->scan.plan;
+	foreach(lc, site.values)
+		lfirst(lc) = get_tle_by_resno(result->scan.plan.targetlist,
+									  lfirst_node(Var, lc)->varattno)->expr;
+	add_site(result, &site, NIL);
 }
 
 /* ---------- plans ---------- */

@@ -13,16 +13,7 @@ CREATE FOREIGN TABLE m (id int, t text, n numeric, v int, g int GENERATED ALWAYS
 CREATE TABLE lm (LIKE m INCLUDING GENERATED);
 INSERT INTO lm (id, t, n, v) SELECT i, repeat('x', i % 100), i / 3.0, i FROM generate_series(1, 5000) i;
 INSERT INTO m (id, t, n, v) SELECT id, t, n, v FROM lm;
--- Runs a statement here and there: how many rows each wrote, and whether the tables are the same.
-CREATE FUNCTION both_m(statement text, here text DEFAULT 'lm', there text DEFAULT 'm') RETURNS text LANGUAGE plpgsql AS $$
-DECLARE rows_here bigint; rows_there bigint;
-BEGIN
-  EXECUTE replace(statement, 'TABLE_', here);
-  GET DIAGNOSTICS rows_here = ROW_COUNT;
-  EXECUTE replace(statement, 'TABLE_', there);
-  GET DIAGNOSTICS rows_there = ROW_COUNT;
-  RETURN CASE WHEN rows_here = rows_there THEN rows_here || ' rows, ' ELSE rows_here || ' rows here, ' || rows_there || ' there, ' END || same(here, there);
-END $$;
+CREATE FUNCTION both_m(statement text) RETURNS text LANGUAGE sql AS $$ SELECT both_ways(statement, 'lm', 'm') $$;
 CREATE FUNCTION mod_remote.odd() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
   IF NEW.id % 2 = 0 THEN RETURN NULL; END IF;

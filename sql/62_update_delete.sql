@@ -15,16 +15,6 @@ INSERT INTO t SELECT * FROM l;
 CREATE TABLE other (k int, v text);
 INSERT INTO other SELECT g, 'other ' || g FROM generate_series(1, 1000, 7) g;
 CREATE FUNCTION here(x int) RETURNS int LANGUAGE plpgsql VOLATILE AS $$ BEGIN RETURN x + 1; END $$;
--- Runs a statement here and there: how many rows each wrote, and whether the tables are the same.
-CREATE FUNCTION both_ways(statement text, here text DEFAULT 'l', there text DEFAULT 't') RETURNS text LANGUAGE plpgsql AS $$
-DECLARE rows_here bigint; rows_there bigint;
-BEGIN
-  EXECUTE replace(statement, 'TABLE_', here);
-  GET DIAGNOSTICS rows_here = ROW_COUNT;
-  EXECUTE replace(statement, 'TABLE_', there);
-  GET DIAGNOSTICS rows_there = ROW_COUNT;
-  RETURN CASE WHEN rows_here = rows_there THEN rows_here || ' rows, ' ELSE rows_here || ' rows here, ' || rows_there || ' there, ' END || same(here, there);
-END $$;
 CREATE FUNCTION both_p(statement text) RETURNS text LANGUAGE sql AS $$ SELECT both_ways(statement, 'lp', 'p') $$;
 CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN

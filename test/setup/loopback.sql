@@ -2,7 +2,8 @@
 --   name     of the server (tbl: tbl_srv), which is this database over TCP, and of its two schemas: tbl_remote is for tables that
 --            the server has, tbl_here, which is first in the search_path, for foreign tables and those that they are compared with
 --   options  command-line options of the server's sessions, if any
--- Two functions are in tbl_here: same, which compares, and analyzed, which is EXPLAIN ANALYZE as all versions print it.
+-- Three functions are in tbl_here: same, which compares, both_ways, which writes and compares, and analyzed, which is EXPLAIN ANALYZE
+-- as all versions print it.
 \if :{?options}
 \else
 	\set options ''
@@ -30,6 +31,17 @@ BEGIN
     INTO n, extra, missing;
   IF extra + missing = 0 THEN RETURN 'same, ' || n || ' distinct rows'; END IF;
   RETURN extra || ' rows too many, ' || missing || ' missing, of ' || n;
+END $$;
+
+-- Runs a statement with each of two tables in place of TABLE_: how many rows each wrote, and whether the tables are the same.
+CREATE FUNCTION both_ways(statement text, here text DEFAULT 'l', there text DEFAULT 't') RETURNS text LANGUAGE plpgsql AS $$
+DECLARE rows_here bigint; rows_there bigint;
+BEGIN
+  EXECUTE replace(statement, 'TABLE_', here);
+  GET DIAGNOSTICS rows_here = ROW_COUNT;
+  EXECUTE replace(statement, 'TABLE_', there);
+  GET DIAGNOSTICS rows_there = ROW_COUNT;
+  RETURN CASE WHEN rows_here = rows_there THEN rows_here || ' rows, ' ELSE rows_here || ' rows here, ' || rows_there || ' there, ' END || same(here, there);
 END $$;
 
 -- Numbers of rows as before 18, which shows fractions.

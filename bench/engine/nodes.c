@@ -625,7 +625,8 @@ bench_nodes_exchange(void)
 
 	pthread_barrier_init(&begin, NULL, (unsigned) bench_node_count + 1);
 	for (int n = 0; n < bench_node_count; n++)
-		if ((errno = pthread_create(&bench_sim_nodes[n].thread, NULL, node_main, &bench_sim_nodes[n])) != 0)
+		if ((errno = pthread_create(&bench_sim_nodes[n].thread, NULL, node_main,
+									&bench_sim_nodes[n])) != 0)
 			bench_nodes_stop("thread", NULL);
 	pthread_barrier_wait(&begin);
 	started = bench_now_ns();
@@ -647,7 +648,8 @@ bench_nodes_close(void)
 			uint32_t	lane;
 
 			(void) rf_flow_leave(&bench_sim_nodes[n].shared->flows[i], &lane);
-			rf_lane_ring(&bench_sim_nodes[n].shared->lanes[lane], bench_sim_nodes[n].shared->flows, i);
+			rf_lane_ring(&bench_sim_nodes[n].shared->lanes[lane],
+						 bench_sim_nodes[n].shared->flows, i);
 		}
 	while (left > 0)
 	{

@@ -71,9 +71,11 @@ extern int	bench_node_count;
 extern int	bench_lane_count;
 
 /*
- * Starts this many nodes with so many lanes, connected, with a flow from each to each; exchanges
- * the rows, and returns the seconds that it took; and ends the flows. Each ends the process when it
- * fails, as bench_nodes_stop() does, which says where; error may be NULL: errno.
+ * bench_nodes_start() starts `nodes` nodes of `lanes` lanes each, connects each node with each, and
+ * opens a flow from each node to each. bench_nodes_exchange() sends the rows over the flows, and
+ * returns the seconds that this took. bench_nodes_close() ends the flows. When one of them fails it
+ * calls bench_nodes_stop(), which prints what failed and the error, or errno's text if the error is
+ * NULL, and ends the process.
  */
 extern void bench_nodes_start(int nodes, int lanes);
 extern double bench_nodes_exchange(void);

@@ -146,7 +146,8 @@ count_messages(Growth *growth)
 		}
 	}
 	for (int n = 0; n < bench_node_count; n++)
-		growth->right &= rows_to[n] == bench_sim_nodes[n].rows && sum_to[n] == bench_sim_nodes[n].sum;
+		growth->right &= rows_to[n] == bench_sim_nodes[n].rows &&
+			sum_to[n] == bench_sim_nodes[n].sum;
 }
 
 static void
@@ -154,7 +155,8 @@ describe_group(Growth *growth)
 {
 	uint8_t		id[16] = {1};
 	RfNodeId	members[2 * MAX_NODES];
-	RfGroupShape shape = {RF_GROUP_REPARTITION, (uint32_t) bench_node_count, (uint32_t) bench_node_count, SLOTS,
+	RfGroupShape shape = {RF_GROUP_REPARTITION, (uint32_t) bench_node_count,
+		(uint32_t) bench_node_count, SLOTS,
 	SLOT_SIZE};
 	RfGroupDesc *desc = malloc(rf_group_desc_size(shape.kind, shape.producers, shape.consumers));
 	RfError		error = {0};
@@ -269,7 +271,8 @@ bench_nodes_growth(const char *transport)
 					 over(g.work_requests, before.work_requests));
 		}
 		printf(
-			   "nodes\t%d\t%d\t%lu\t%lu\t%s\t%lu\t%.1f\t%.1f\t%lu\t%lu\t%lu\t%.1f\t%lu\t%lu\t%s\t%lu\t%lu\t%lu\t%lu\t%lu\t%.2f\n",
+			   "nodes\t%d\t%d\t%lu\t%lu\t%s\t%lu\t%.1f\t%.1f\t%lu\t%lu\t%lu\t%.1f\t"
+			   "%lu\t%lu\t%s\t%lu\t%lu\t%lu\t%lu\t%lu\t%.2f\n",
 			   g.nodes, g.lanes, g.qps, g.qps_of_lane, growth[0], g.setup_messages,
 			   (double) g.setup_bytes / 1024, (double) g.description / 1024,
 			   g.receive_bytes / 1024, g.send_bytes / 1024, g.segments,

@@ -158,8 +158,8 @@ check_port(Check *check, const RfDeviceCaps *caps)
 }
 
 /*
- * Reports the device that the engine has opened, or why it has none, its port, and the limit of
- * locked memory.
+ * Reports the device that the engine has opened, with its port, partitions, room and last event, or
+ * why the engine has opened no device; and the limit of locked memory.
  */
 static void
 check_device(Check *check)
@@ -849,7 +849,7 @@ check_exchange(Check *check)
 
 /* ---------- lists ---------- */
 
-/* Each step adds rows; one that sets `stop` makes the rest of its list meaningless. */
+/* Each step adds rows. If a step sets `stop`, the steps behind it in its list do not run. */
 const CheckStep rf_check_here[] = {
 	{"preload", check_preload},
 	{"statistics", check_statistics},

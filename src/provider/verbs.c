@@ -315,8 +315,8 @@ rf_verbs_same_kind(const uint8_t bytes[RF_QP_BLOB_SIZE], uint32_t own, RfError *
 }
 
 /*
- * The index of the partition that both ends use, from the peer's keys as it sent them. A peer that
- * sent none is in the default partition.
+ * Finds the index of the partition that both ends use. `sent` has the peer's keys in network order;
+ * a peer that sends no key counts as a member of the default partition.
  */
 static bool
 choose_partition(RfDevice *device, const uint16_t sent[MAX_PARTITIONS], uint16_t *index,

@@ -24,7 +24,7 @@
 #define RECV_BATCH		32		/* receives posted again by one ibv_post_recv */
 #define MAX_PARTITIONS	16		/* of a port, that are used */
 #define FULL_MEMBER		0x8000	/* bit of a partition key: reaches limited members, too */
-#define DEFAULT_PARTITION 0xffff	/* that of each port without a subnet manager */
+#define DEFAULT_PARTITION 0xffff	/* key of a port that no subnet manager has given another key */
 
 /*
  * The device's wr_id: table slot of the queue pair, kind, low half of the ring position. In a
@@ -280,8 +280,8 @@ extern struct ibv_sge *rf_mlx5_entries(RfQp *qp, const RfWr *wr, uint64_t positi
 extern bool rf_mlx5_configure(RfQp *qp, uint64_t first);
 
 /*
- * The partition of a queue pair to a peer: its place in device->partitions, -1 if the port and the
- * peer's share none. Both ends choose the same one.
+ * Returns the partition for a queue pair to a peer, as a place in device->partitions; -1 if this
+ * port and the peer's port have no partition in common. Both ends choose the same partition.
  */
 extern int	rf_verbs_common_partition(const RfDevice *device,
 									  const uint16_t peer[MAX_PARTITIONS]);

@@ -273,7 +273,10 @@ read_partitions(RfDevice *device, RfError *error)
 				 ibv_get_device_name(device->context->device), device->wanted_partition);
 }
 
-/* The greatest number, as a full member if possible: the default partition before all others. */
+/*
+ * Partitions are chosen by the highest rank: that with the highest number, as the default partition
+ * has, and of two keys for one partition that of a full member.
+ */
 static int
 partition_rank(uint16_t key)
 {

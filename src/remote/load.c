@@ -18,12 +18,13 @@
  * that happens behind every single row, a batch only adds to the cost of a row, and the load
  * refuses most rows: their statement writes them one by one.
  *
- * Rows of a replicated table go to all of its nodes, encoded once. Whatever they lock they lock on
- * the first node before any other: a batch goes to the others when the first node has written its
- * rows and released its buffer, the end of a request when the first node has answered. So two
- * statements that write the same rows meet on the first node, and only there does one wait for the
- * other; statements that write such a table row by row keep the same order (modify.c). Until then a
- * batch is kept here, at most one for each of the first node's buffers.
+ * Rows of a replicated table go to all of its nodes, encoded once. Each lock is taken on the first
+ * node before it is taken on any further node: the further nodes get a batch when the first node
+ * has written the batch's rows and released its buffer, and the end of a request when the first
+ * node has answered the request. So two statements that write the same rows wait for each other on
+ * the first node only. Statements that write such a table row by row keep the same order
+ * (modify.c). A batch is kept here until the further nodes get it; at most one is kept for each of
+ * the first node's buffers.
  *
  * Errors over there come by libpq; the flow only tells that nobody reads any more (STOP),
  * and then the answer is awaited. All memory is the caller's query's; a reset callback lets go of
@@ -93,8 +94,8 @@ struct RfLoad
 	bool		mixed;			/* no encoder serves all nodes: rows are refused */
 
 	/*
-	 * A ring: batches that the first node got and the others did not, the oldest first; behind
-	 * them the batch being filled, unless it is in a slot.
+	 * A ring: batches that only the first node has got, the oldest first. The batch that is being
+	 * filled follows them, unless it is in a slot of a flow.
 	 */
 	KeptBatch	kept[RF_MAX_SLOTS + 1];
 	int			kept_first;

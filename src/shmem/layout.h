@@ -598,7 +598,7 @@ typedef struct RfFlowCounts
 	_Atomic uint32_t reached;
 } RfFlowCounts;
 
-/* What a device told, as the log has it; time 0: nothing yet. Written by the engine. */
+/* An event of the device, in the words of the log; time 0: no event yet. See RfShared. */
 typedef struct RfDeviceEventNote
 {
 	char		text[256];
@@ -639,12 +639,14 @@ typedef struct RfShared
 	char		engine_local_name[64];
 
 	/*
-	 * Written by the engine before engine_pid; gid, gid_index and port_state also at events of the
-	 * device. Only views and rdma.check read these three; they may see half of a change.
+	 * Written by the engine before engine_pid. At events of the device the engine's main thread
+	 * writes device_event, and in `device` gid, gid_index, port_state, partitions and
+	 * limited_member. Only views and rdma.check read these later, without a lock: they may see
+	 * half of a change, in which each text still ends within its array.
 	 */
 	RfDeviceCaps device;
 	RfError		device_error;	/* why verbs was not chosen, for rdma.check */
-	RfDeviceEventNote device_event; /* the last one, for rdma.check */
+	RfDeviceEventNote device_event; /* the last event, for rdma.check */
 
 	/* Why engine_pid is 0 though an engine runs; kind NONE: unknown. Written by the engine. */
 	RfError		start_error;

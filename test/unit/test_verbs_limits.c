@@ -1,7 +1,7 @@
 /*
- * test_verbs_limits.c - the verbs provider on devices that this machine does not have, by a
- * libibverbs of this file's own: partitions of a port, completion queues that are small or cannot be
- * enlarged, and what a device tells about itself. No data moves.
+ * test_verbs_limits.c - the verbs provider on devices that this machine does not have. The file has
+ * its own libibverbs: partitions of a port, completion queues that are small or cannot be enlarged,
+ * events of a device. No data moves.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -122,7 +122,8 @@ ibv_query_device(struct ibv_context *context, struct ibv_device_attr *attr)
 }
 
 int
-			(ibv_query_port) (struct ibv_context *context, uint8_t port, struct _compat_ibv_port_attr *out)
+			(ibv_query_port) (struct ibv_context *context, uint8_t port,
+							  struct _compat_ibv_port_attr *out)
 {
 	struct ibv_port_attr *attr = (struct ibv_port_attr *) out;
 

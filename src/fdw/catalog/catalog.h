@@ -135,9 +135,10 @@ extern void rf_rights_lose(RfDdlCommand *command, List *roles);
 extern void rf_rights_propagate(RfDdlCommand *command, Node *statement);
 
 /*
- * Functions and types that the nodes have, too (ddl_functions.c). note: an object that the command
- * creates, changes or drops, if it is one that existed. propagate: the nodes get the functions;
- * tell: the caller learns which types are changed here only.
+ * Functions and types that the nodes have, too (ddl_functions.c). rf_note_changed() remembers an
+ * object that the command changes or drops; it ignores an object that the command creates.
+ * rf_functions_propagate() sends the remembered functions to the nodes. rf_types_tell() raises a
+ * NOTICE for each remembered type, because the type has changed on the coordinator only.
  */
 extern bool rf_changes_object(Node *statement);
 extern void rf_note_changed(RfDdlCommand *command, ObjectAccessType access, Oid class_id,

@@ -1,6 +1,6 @@
 /*
- * ddl_functions.c - functions and types that commands change here, and of which the nodes have
- * their own: those that checks, generated columns, domains and triggers there use.
+ * ddl_functions.c - functions and types that a command changes here while the nodes have copies,
+ * which the checks, generated columns, domains and triggers of their tables use.
  *
  * A function goes to the nodes again as it went there first: with the rights of the owner of the
  * tables that use it, if it belongs to that owner or to a superuser. What does not go is told, and
@@ -48,7 +48,10 @@ rf_changes_object(Node *statement)
 	return changes && rf_is_installed();
 }
 
-/* The catalog still shows the function as it was; one that is created is not there yet. */
+/*
+ * Remembers a function as the catalog still shows it, before the command. The catalog does not show
+ * a function that the command creates, so nothing is remembered then.
+ */
 static void
 note_function(RfDdlCommand *command, Oid funcid)
 {
@@ -124,8 +127,9 @@ change_there(const ChangedFunction *function, Oid owner, const char *server)
 }
 
 /*
- * Of the owners of tables of one server the first one that can changes it for all: sessions of two
- * would wait for each other.
+ * Sends a function to each server. Several roles may own tables there that use the function; the
+ * first owner with the right to change it does so for all. If two owners did, their sessions would
+ * wait for each other.
  */
 static void
 propagate_function(const ChangedFunction *function)

@@ -106,8 +106,9 @@ end_search(bool top, const char *command)
 }
 
 /*
- * Returns the caller's distributed table that has a partition of this name, which is not here, and
- * locks it; InvalidOid: there is none.
+ * Looks for a partition of this name on the nodes, if no relation here has the name. Returns the
+ * caller's distributed table that it belongs to, locked, and stores the partition's name there.
+ * Returns InvalidOid if the nodes have no such partition.
  */
 static Oid
 table_of_partition(RangeVar *name, char **partition)

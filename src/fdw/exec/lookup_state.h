@@ -142,8 +142,9 @@ struct RfLookup
 };
 
 /*
- * Starts the scan again, for the rows of these values; of keys also for all rows, or for those that
- * it has kept. Their rows are those of a new pass.
+ * Starts the scan again, with these values as parameters. A lookup by keys may start it without
+ * values instead: it then reads all rows of the table, or the rows that an earlier scan has kept.
+ * The rows that the scan returns belong to a new pass.
  */
 extern void rf_lookup_send(RfLookup *lookup, Known *const *values, int count);
 

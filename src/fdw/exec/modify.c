@@ -468,10 +468,11 @@ choose_target(ModifyState *state, TupleTableSlot *slot)
 }
 
 /*
- * Runs the statement with the values on all nodes: one round trip on the first, where statements
- * that write the same row meet, and then one on the others, at the same time. Returns the number of
- * rows of each node, palloc'd. always: the others are asked also if the first wrote no row. The
- * values may lie in the slot, so it gets the returned row last.
+ * Runs the statement on all nodes, with the values: on the first node by one round trip, because
+ * two statements that write the same row must meet there, then on all further nodes by one round
+ * trip together. If the first node wrote no row, the further nodes run it only if `always` is set.
+ * Returns the number of rows that each node wrote, palloc'd. The values may lie in the slot, so the
+ * last node's result is what the slot gets.
  */
 static int *
 execute_everywhere(ModifyState *state, TupleTableSlot *slot, bool always)
@@ -781,7 +782,8 @@ rdmaExplainForeignModify(ModifyTableState *mtstate, ResultRelInfo *result_rel, L
 
 /*
  * Truncates the tables on all nodes that have them, one statement for each node. The first node
- * locks them before the others are asked: otherwise two statements could each have some.
+ * locks the tables before any other node is asked. Two TRUNCATEs that asked all nodes at once could
+ * each get the locks of some nodes, and wait for each other.
  */
 void
 rdmaExecForeignTruncate(List *rels, DropBehavior behavior, bool restart_seqs)

@@ -110,7 +110,7 @@ open_session(ModifyState *state, ModifyTarget *target)
 									  GetForeignTable(RelationGetRelid(state->rel))->serverid);
 }
 
-/* For this target and those behind it, so many in all. */
+/* Creates one load for `count` targets, and stores it in the first of them. */
 static void
 create_load(ModifyState *state, ModifyTarget *targets, int count)
 {

@@ -46,8 +46,6 @@ ALTER TABLE whole DISABLE ROW LEVEL SECURITY;
 
 -- docs/performance.md
 RESET rdma_fdw.disable;
-SHOW rdma_fdw.disable;
-SET rdma_fdw.disable = '';
 VACUUM ANALYZE sale;
 -- without memory, buffers and numbers of rows, which releases and builds print in other ways
 CREATE FUNCTION plan(query text) RETURNS SETOF text LANGUAGE plpgsql AS $$

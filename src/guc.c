@@ -407,7 +407,7 @@ define_plan_settings(void)
 							   "Techniques that are not used.",
 							   "A list of names. A name that ends in _costs has the technique used "
 							   "wherever that is possible, whatever it costs.",
-							   &disable, "columns",
+							   &disable, "",
 							   PGC_USERSET, GUC_LIST_INPUT | GUC_EXPLAIN, check_disable,
 							   assign_disable, NULL);
 	DefineCustomBoolVariable("rdma_fdw.explain_nodes",

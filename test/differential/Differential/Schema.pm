@@ -235,7 +235,10 @@ sub coordinator_setup
 	  . "CREATE FUNCTION h(g int8, k int8) RETURNS int8 IMMUTABLE LANGUAGE sql AS 'SELECT hashint8extended(g, k) & 2147483647';\n";
 
 	my $dear = "fdw_startup_cost '0', fdw_tuple_cost '1000'";
-	foreach my $server ([ n1 => 'n1', '' ], [ n2 => 'n2', '' ], [ d1 => 'n1', ", $dear" ], [ d2 => 'n2', ", $dear" ], [ e1 => 'n1', ", use_remote_estimate 'true', fetch_size '7'" ], [ here => 'co', '' ])
+	# some nodes scan small tables on columns, too, and of these some leave rows to core
+	my $columns = ", options '-c rdma_fdw.disable=column_costs'";
+	my $mixed = ", options '-c rdma_fdw.disable=column_costs,column_kernels'";
+	foreach my $server ([ n1 => 'n1', $columns ], [ n2 => 'n2', '' ], [ d1 => 'n1', ", $dear" ], [ d2 => 'n2', ", $dear$mixed" ], [ e1 => 'n1', ", use_remote_estimate 'true', fetch_size '7'" ], [ here => 'co', $mixed ])
 	{
 		my $dbname = $server->[0] eq 'here' ? 'here' : $database;
 		$sql .= "CREATE SERVER $server->[0] FOREIGN DATA WRAPPER rdma_fdw OPTIONS (host '127.0.0.1', port '$port{$server->[1]}', dbname '$dbname'$server->[2]);\n"

@@ -65,6 +65,7 @@ sub settings
 	push @foreign, "SET rdma_fdw.disable = '" . join(', ', grep { $_ } pick(qw(exchange_filter_costs exchange_filter_costs exchange_filters), ''),
 		pick(qw(decorrelation_costs decorrelation_costs decorrelation), ''), pick('', '', 'partitions'), pick('', '', 'local_rows'),
 		pick('', '', 'lookahead'), pick('', '', 'value_memory', 'value_costs'), pick('', '', 'kept_memory'), pick('', '', 'receive_pool', 'receive_pool_costs'), pick('', '', 'receive_claims'),
+		pick('', 'columns', 'column_costs', 'column_costs, column_kernels'),
 		$schema eq 'computed' ? pick(qw(compute_node_costs compute_nodes), '') : '') . "'";
 	return ($schema, \@both, \@foreign);
 }

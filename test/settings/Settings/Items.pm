@@ -67,7 +67,8 @@ sub items
 	}
 	my @techniques = techniques($guc);
 	die "$guc names no technique for rdma_fdw.disable\n" if !@techniques;
-	$add->("rdma_fdw.disable=$_", 'rdma_fdw.disable' => $_) foreach @techniques;
+	# tables of the inputs are small: rows are left to core only where all scans are on columns
+	$add->("rdma_fdw.disable=$_", 'rdma_fdw.disable' => $_ eq 'column_kernels' ? "column_costs,$_" : $_) foreach @techniques;
 	return @items;
 }
 
@@ -82,7 +83,7 @@ sub techniques
 # Settings that hide each other when they stand together
 my @apart = (qr/^enable_(hashjoin|mergejoin|nestloop)=/, qr/^enable_(seqscan|indexscan|bitmapscan|indexonlyscan)=/, qr/^enable_(hashagg|sort)=/,
 	qr/^(parallel$|enable_parallel_|enable_gathermerge)/, qr/^rdma_fdw\.(push_down|exchange_strategy)=/,
-	map { qr/^rdma_fdw\.disable=$_/ } qw(exchange_filter compute_node decorrelation value page receive));
+	map { qr/^rdma_fdw\.disable=$_/ } qw(exchange_filter compute_node decorrelation value page receive column));
 
 # A setting that lists what stands together
 my $list = 'rdma_fdw.disable';

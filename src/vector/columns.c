@@ -29,9 +29,6 @@
 /* A scan of fewer rows than this is not worth the preparation. */
 #define ENOUGH_ROWS		10000
 
-/* A scan that ended so often on its first page, each time it began, has no use for whole pages. */
-#define EARLY_ENDS		4
-
 typedef struct ColumnsState
 {
 	CustomScanState css;		/* first */
@@ -46,7 +43,6 @@ typedef struct ColumnsState
 	int			first_taken;	/* place of the first row that `groups` holds */
 	int			returned;		/* the row that the Agg node got last; -1 before the first */
 	uint64		passed;			/* in this call */
-	int			early_ends;		/* times in a row that it was left on its first page */
 } ColumnsState;
 
 static void end_columns(CustomScanState *node);
@@ -63,10 +59,15 @@ static const CustomExecMethods exec_methods = {
 
 /* ---------- rows ---------- */
 
-/* False: there is no more page. */
+/*
+ * False: there is no more page. The first page is core's, unless an Agg node reads all: many scans
+ * end there, below EXISTS or LIMIT, and have no use for the rest of the page.
+ */
 static bool
 next_batch(ColumnsState *state)
 {
+	bool		by_core;
+
 	CHECK_FOR_INTERRUPTS();
 	if (state->pages == NULL)
 	{
@@ -84,7 +85,9 @@ next_batch(ColumnsState *state)
 		return false;
 	}
 	(void) rf_page_scan_collect(state->pages, NULL, NULL);
-	rf_row_filter_select(state->filter, state->pages);
+	by_core = state->groups == NULL && state->pages->left + 1 == state->pages->blocks &&
+		!rf_is_disabled(RF_COLUMN_COSTS);
+	rf_row_filter_select(state->filter, state->pages, by_core);
 	InstrCountFiltered1(state->scan, state->pages->count - state->filter->batch.selected);
 	if (state->groups != NULL)
 		rf_groups_begin_batch(state->groups);
@@ -230,7 +233,6 @@ exec_columns(PlanState *node)
 	return ExecProject(scan->ps_ProjInfo);
 }
 
-/* Begins anew. Counts how often the scan was left on its first page. */
 static void
 rescan_columns(CustomScanState *node)
 {
@@ -240,10 +242,6 @@ rescan_columns(CustomScanState *node)
 	if (node->ss.ps.chgParam != NULL)
 		UpdateChangedParamSet(scan, node->ss.ps.chgParam);
 	ExecReScan(scan);
-	state->early_ends = state->pages != NULL && !state->over &&
-		state->pages->left + 1 == state->pages->blocks ? state->early_ends + 1 : 0;
-	if (state->early_ends == EARLY_ENDS)
-		state->filter->hopeless = true;
 	if (state->pages != NULL)
 		rf_page_scan_restart(state->pages);
 	state->filter->batch.selected = 0;

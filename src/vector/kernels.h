@@ -208,8 +208,11 @@ struct RfRowFilter
 	bool		hopeless;		/* kernels do not run: core decides about each row */
 };
 
-/* Takes the page's tuples apart, and leaves the rows that pass the conditions with kernels. */
-extern void rf_row_filter_select(RfRowFilter *filter, RfPageScan *scan);
+/*
+ * Takes the page's tuples apart, and leaves the rows that pass the conditions with kernels. by_core:
+ * does neither, and leaves all rows to core.
+ */
+extern void rf_row_filter_select(RfRowFilter *filter, RfPageScan *scan, bool by_core);
 
 /* Has core decide about a selected row, which the scan's slot then holds. */
 extern bool rf_row_filter_ask(RfRowFilter *filter, RfPageScan *scan, int row);

@@ -67,7 +67,7 @@ mark_some(RfBatch *batch, const RfPageScan *scan)
 }
 
 void
-rf_row_filter_select(RfRowFilter *filter, RfPageScan *scan)
+rf_row_filter_select(RfRowFilter *filter, RfPageScan *scan, bool by_core)
 {
 	RfBatch    *batch = &filter->batch;
 	ListCell   *lc;
@@ -78,9 +78,10 @@ rf_row_filter_select(RfRowFilter *filter, RfPageScan *scan)
 	batch->page = BufferGetPage(scan->buffer);
 	for (int i = 0; i < batch->rows; i++)
 		batch->selection[i] = i;
+	by_core |= filter->hopeless;
 	/* without a condition there is nothing to ask core */
-	memset(batch->marks, filter->hopeless && filter->node->ss.ps.qual != NULL, batch->rows);
-	if (filter->context.deform == NULL || filter->hopeless)
+	memset(batch->marks, by_core && filter->node->ss.ps.qual != NULL, batch->rows);
+	if (filter->context.deform == NULL || by_core)
 		return;
 	if (rf_is_disabled(RF_COLUMN_KERNELS))
 		mark_some(batch, scan);
@@ -118,7 +119,7 @@ rf_row_filter_page(RfRowFilter *filter, RfPageScan *scan)
 	const RfBatch *batch = &filter->batch;
 	int			passed = 0;
 
-	rf_row_filter_select(filter, scan);
+	rf_row_filter_select(filter, scan, false);
 	for (int i = 0; i < batch->selected; i++)
 	{
 		int			row = batch->selection[i];

@@ -24,6 +24,12 @@ DELETE FROM whole;
 FETCH 2 FROM c;
 SELECT count(*), sum(n) FROM whole WHERE n > 0;
 ROLLBACK;
+-- the row of a cursor
+BEGIN;
+DECLARE c CURSOR FOR SELECT a FROM whole WHERE n > 99;
+FETCH 2 FROM c;
+UPDATE whole SET b = -1 WHERE CURRENT OF c RETURNING a, b;
+ROLLBACK;
 -- a cursor that goes back is the executor's
 BEGIN;
 DECLARE c SCROLL CURSOR FOR SELECT a FROM whole WHERE n > 99;
@@ -63,6 +69,21 @@ EXPLAIN (COSTS OFF) SELECT sum(price::numeric) FROM sale;
 CREATE TABLE many AS SELECT g % 6000 AS k, (g % 100)::numeric(10,2) AS n FROM generate_series(1, 54000) g;
 VACUUM ANALYZE many;
 SELECT plan($$SELECT k, sum(n) FROM many GROUP BY k$$);
+-- each process of a parallel plan; and a Gather that begins anew
+SET max_parallel_workers_per_gather = 2;
+SET min_parallel_table_scan_size = 0;
+SET parallel_setup_cost = 0;
+SET parallel_tuple_cost = 0;
+EXPLAIN (COSTS OFF) SELECT flag, count(*), sum(price) FROM sale WHERE day < '2026-07-01' AND id % 2 = 0 GROUP BY flag;
+SELECT flag, count(*), sum(price) FROM sale WHERE day < '2026-07-01' AND id % 2 = 0 GROUP BY flag ORDER BY flag;
+SELECT count(*), sum(s.price) FROM sale s JOIN sale t USING (id) WHERE s.day < '2026-07-01' AND t.price > 50;
+EXPLAIN (COSTS OFF) SELECT g, (SELECT count(*) FROM sale WHERE price > 90 OFFSET g * 0) FROM generate_series(1, 3) g;
+SELECT g, (SELECT count(*) FROM sale WHERE price > 90 OFFSET g * 0) FROM generate_series(1, 3) g;
+SET rdma_fdw.disable = 'columns';
+SELECT flag, count(*), sum(price) FROM sale WHERE day < '2026-07-01' AND id % 2 = 0 GROUP BY flag ORDER BY flag;
+SELECT count(*), sum(s.price) FROM sale s JOIN sale t USING (id) WHERE s.day < '2026-07-01' AND t.price > 50;
+RESET rdma_fdw.disable;
+SET max_parallel_workers_per_gather = 0;
 -- not: small tables, writes, locks, what has no kernel
 EXPLAIN (COSTS OFF) SELECT count(*) FROM whole WHERE n > 0;
 EXPLAIN (COSTS OFF) UPDATE sale SET price = 0 WHERE day < '2026-07-01';

@@ -593,11 +593,14 @@ rf_is_timed(PlanState *node)
 #endif
 }
 
-/* 19 named it after the nodes that it is for. */
+/* 19 can begin at any block. */
 #if PG_VERSION_NUM >= 190000
-#define rf_instrument_node(options) InstrAllocNode((options), false)
+#define rf_parallel_scan_begin(rel, own, shared) \
+	table_block_parallelscan_startblock_init((rel), (own), (shared), InvalidBlockNumber, \
+											 InvalidBlockNumber)
 #else
-#define rf_instrument_node(options) InstrAlloc(1, (options), false)
+#define rf_parallel_scan_begin(rel, own, shared) \
+	table_block_parallelscan_startblock_init((rel), (own), (shared))
 #endif
 
 /* What ExecutorRun() does around its run. 19 measures statements in another way than nodes. */

@@ -13,6 +13,7 @@
 
 #include "postgres.h"
 
+#include "access/heapam.h"
 #include "access/htup_details.h"
 #include "executor/execdesc.h"
 #include "nodes/execnodes.h"
@@ -27,9 +28,11 @@ typedef struct RfPageScan
 	Relation	rel;
 	Snapshot	snapshot;
 	BlockNumber blocks;
-	BlockNumber first;			/* where it began */
-	BlockNumber next;
-	BlockNumber left;
+	HeapScanDesc parallel;		/* core's, which divides the pages; or NULL: */
+	BlockNumber first;			/* where it begins, */
+	BlockNumber next;			/* goes on, */
+	BlockNumber left;			/* and how many blocks there are */
+	BlockNumber read;			/* pages, since it began */
 	bool		keep_step;		/* with other scans of the table */
 	BufferAccessStrategy strategy;
 	Buffer		buffer;			/* pinned; or invalid */
@@ -47,8 +50,11 @@ typedef int (*RfWholePage) (void *receiver, Buffer buffer);
 /* Returns true if pages of this table can be read under this snapshot. */
 extern bool rf_page_scan_possible(Relation rel, Snapshot snapshot);
 
-/* In the current memory context; rf_page_scan_end() releases the page, as an error does. */
-extern RfPageScan *rf_page_scan_begin(Relation rel, Snapshot snapshot);
+/*
+ * In the current memory context; rf_page_scan_end() releases the page, as an error does. parallel:
+ * core's scan of a heap that takes part in a parallel scan, or NULL.
+ */
+extern RfPageScan *rf_page_scan_begin(Relation rel, Snapshot snapshot, TableScanDesc parallel);
 extern void rf_page_scan_restart(RfPageScan *scan);
 extern void rf_page_scan_end(RfPageScan *scan);
 

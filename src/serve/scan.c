@@ -129,7 +129,7 @@ run_heap(SeqScanState *node, Snapshot snapshot, RfStreamDest *dest)
 {
 	TupleTableSlot *slot = node->ss.ss_ScanTupleSlot;
 	RfRowFilter *filter = node->ss.ps.qual != NULL ? rf_row_filter_create(node) : NULL;
-	RfPageScan *scan = rf_page_scan_begin(node->ss.ss_currentRelation, snapshot);
+	RfPageScan *scan = rf_page_scan_begin(node->ss.ss_currentRelation, snapshot, NULL);
 	uint64		rows = 0;
 	bool		more = true;
 

@@ -3,19 +3,24 @@
  * aggregates of the Agg node above it, too, where these have kernels.
  *
  * No plan has such a node. When a statement has started, it takes the place of a sequential scan in
- * the state of the plan, with the scan's own state below it: slots, conditions and projection are
- * the scan's. So the planner's choice, its costs, kept plans and the check of permissions stay as
- * they are, and a plan that EvalPlanQual starts for one row is core's alone.
+ * the state of the plan: slots, conditions, projection, sub-plans and counters are the scan's. So
+ * the planner's choice, its costs, kept plans and the check of permissions stay as they are, and a
+ * plan that EvalPlanQual starts for one row is core's alone.
  *
- * Left to core: scans of parallel plans, tables of other access methods, and statements that write,
- * lock rows, or may be read backwards.
+ * In a parallel plan each process decides for itself. What they share is core's: the description of
+ * a parallel scan, which gives out blocks, and the counters of the plan's node.
+ *
+ * Left to core: tables of other access methods, and statements that write, lock rows, or may be
+ * read backwards.
  */
 #include "postgres.h"
 
 #include "access/parallel.h"
+#include "access/tableam.h"
 #include "commands/explain.h"
 #include "executor/executor.h"
 #include "executor/instrument.h"
+#include "executor/nodeSeqscan.h"
 #include "miscadmin.h"
 #include "nodes/extensible.h"
 #include "optimizer/optimizer.h"
@@ -32,7 +37,7 @@
 typedef struct ColumnsState
 {
 	CustomScanState css;		/* first */
-	SeqScanState *scan;
+	SeqScanState *scan;			/* no node of the plan's state any more */
 	RfRowFilter *filter;
 	RfGroups   *groups;			/* NULL: rows go to the node above */
 	Aggref	   *without;		/* an aggregate of that node that has no kernel; or NULL */
@@ -47,6 +52,10 @@ typedef struct ColumnsState
 
 static void end_columns(CustomScanState *node);
 static void rescan_columns(CustomScanState *node);
+static Size estimate_shared(CustomScanState *node, ParallelContext *parallel);
+static void begin_shared(CustomScanState *node, ParallelContext *parallel, void *shared);
+static void restart_shared(CustomScanState *node, ParallelContext *parallel, void *shared);
+static void join_shared(CustomScanState *node, shm_toc * toc, void *shared);
 static void explain_columns(CustomScanState *node, List *ancestors, ExplainState *es);
 
 static const CustomScanMethods scan_methods = {"RdmaColumns", NULL};
@@ -54,6 +63,10 @@ static const CustomExecMethods exec_methods = {
 	.CustomName = "RdmaColumns",
 	.EndCustomScan = end_columns,
 	.ReScanCustomScan = rescan_columns,
+	.EstimateDSMCustomScan = estimate_shared,
+	.InitializeDSMCustomScan = begin_shared,
+	.ReInitializeDSMCustomScan = restart_shared,
+	.InitializeWorkerCustomScan = join_shared,
 	.ExplainCustomScan = explain_columns,
 };
 
@@ -75,7 +88,8 @@ next_batch(ColumnsState *state)
 		MemoryContext caller = MemoryContextSwitchTo(estate->es_query_cxt);
 
 		state->pages = rf_page_scan_begin(state->scan->ss.ss_currentRelation,
-										  estate->es_snapshot);
+										  estate->es_snapshot,
+										  state->scan->ss.ss_currentScanDesc);
 		MemoryContextSwitchTo(caller);
 	}
 	state->next = 0;
@@ -85,7 +99,7 @@ next_batch(ColumnsState *state)
 		return false;
 	}
 	(void) rf_page_scan_collect(state->pages, NULL, NULL);
-	by_core = state->groups == NULL && state->pages->left + 1 == state->pages->blocks &&
+	by_core = state->groups == NULL && state->pages->read == 1 &&
 		!rf_is_disabled(RF_COLUMN_COSTS);
 	rf_row_filter_select(state->filter, state->pages, by_core);
 	InstrCountFiltered1(state->scan, state->pages->count - state->filter->batch.selected);
@@ -196,7 +210,7 @@ next_for_agg(ColumnsState *state)
 				continue;
 			}
 			if (state->filter->rest == NULL && !batch->marks[row])
-				state->filter->by_core++;
+				InstrCountFiltered2(state->scan, 1);
 			state->returned = row;
 			return give(state, row);
 		}
@@ -209,7 +223,7 @@ next_for_agg(ColumnsState *state)
 	return NULL;
 }
 
-/* What core calls for a row. The scan below counts rows and time as if it had run. */
+/* What core calls for a row, and counts as one. */
 static TupleTableSlot *
 exec_columns(PlanState *node)
 {
@@ -217,12 +231,10 @@ exec_columns(PlanState *node)
 	PlanState  *scan = &state->scan->ss.ps;
 	TupleTableSlot *slot;
 
-	if (scan->instrument != NULL)
-		InstrStartNode(scan->instrument);
 	state->passed = 0;
 	slot = state->groups != NULL ? next_for_agg(state) : next_of_all(state);
-	if (scan->instrument != NULL)
-		InstrStopNode(scan->instrument, state->passed);
+	if (node->instrument != NULL)
+		InstrUpdateTupleCount(node->instrument, (double) state->passed - (slot != NULL));
 	if (slot == NULL)
 		return scan->ps_ProjInfo == NULL ? NULL :
 			ExecClearTuple(scan->ps_ProjInfo->pi_state.resultslot);
@@ -237,11 +249,9 @@ static void
 rescan_columns(CustomScanState *node)
 {
 	ColumnsState *state = (ColumnsState *) node;
-	PlanState  *scan = &state->scan->ss.ps;
 
-	if (node->ss.ps.chgParam != NULL)
-		UpdateChangedParamSet(scan, node->ss.ps.chgParam);
-	ExecReScan(scan);
+	ReScanExprContext(state->scan->ss.ps.ps_ExprContext);
+	ExecReScanSeqScan(state->scan);
 	if (state->pages != NULL)
 		rf_page_scan_restart(state->pages);
 	state->filter->batch.selected = 0;
@@ -261,7 +271,39 @@ end_columns(CustomScanState *node)
 	if (state->pages != NULL)
 		rf_page_scan_end(state->pages);
 	state->pages = NULL;
-	ExecEndNode(&state->scan->ss.ps);
+	ExecEndSeqScan(state->scan);
+}
+
+/* ---------- parallel plans: as core's sequential scan ---------- */
+
+static Size
+estimate_shared(CustomScanState *node, ParallelContext *parallel)
+{
+	return table_parallelscan_estimate(node->ss.ss_currentRelation,
+									   node->ss.ps.state->es_snapshot);
+}
+
+/* The leader's. */
+static void
+begin_shared(CustomScanState *node, ParallelContext *parallel, void *shared)
+{
+	table_parallelscan_initialize(node->ss.ss_currentRelation, shared,
+								  node->ss.ps.state->es_snapshot);
+	join_shared(node, parallel->toc, shared);
+}
+
+static void
+restart_shared(CustomScanState *node, ParallelContext *parallel, void *shared)
+{
+	table_parallelscan_reinitialize(node->ss.ss_currentRelation, shared);
+}
+
+/* In the scan's own state, for a reader that goes past this node, and for ExecEndSeqScan(). */
+static void
+join_shared(CustomScanState *node, shm_toc * toc, void *shared)
+{
+	((ColumnsState *) node)->scan->ss.ss_currentScanDesc =
+		table_beginscan_parallel(node->ss.ss_currentRelation, shared);
 }
 
 /* ---------- EXPLAIN ---------- */
@@ -289,15 +331,16 @@ explain_columns(CustomScanState *node, List *ancestors, ExplainState *es)
 	if (state->groups != NULL)
 		ExplainPropertyInteger("Aggregates", NULL, state->agg->numtrans, es);
 	foreach(lc, state->filter->kept)
-		kept = lappend(kept, in_words(lfirst(lc), state->scan->ss.ps.plan, ancestors, es));
+		kept = lappend(kept, in_words(lfirst(lc), node->ss.ps.plan, ancestors, es));
 	if (state->without != NULL)
 		kept = lappend(kept, in_words((Node *) state->without, state->agg->ss.ps.plan, ancestors,
 									  es));
 	if (kept != NIL)
 		ExplainPropertyList("Kept Back", kept, es);
-	if (es->analyze)
-		ExplainPropertyUInteger("Rows by Core", NULL,
-								state->filter->by_core, es);
+	if (es->analyze && node->ss.ps.instrument != NULL)
+		ExplainPropertyFloat("Rows by Core", NULL,
+							 node->ss.ps.instrument->nfiltered2 /
+							 Max(node->ss.ps.instrument->nloops, 1), 0, es);
 }
 
 /* ---------- in the place of scans ---------- */
@@ -311,21 +354,15 @@ pays(const SeqScanState *scan)
 	return rf_is_disabled(RF_COLUMN_COSTS) || plan->total_cost >= ENOUGH_ROWS * cpu_tuple_cost;
 }
 
-/* A plan node for EXPLAIN, and for the parameters that the scan depends on. */
+/* The scan's plan as a CustomScan, for EXPLAIN, parameters, and parallel plans. */
 static Plan *
-make_plan(const Plan *scan)
+make_plan(const Scan *scan)
 {
 	CustomScan *plan = makeNode(CustomScan);
 
-	plan->scan.plan.startup_cost = scan->startup_cost;
-	plan->scan.plan.total_cost = scan->total_cost;
-	plan->scan.plan.plan_rows = scan->plan_rows;
-	plan->scan.plan.plan_width = scan->plan_width;
-	plan->scan.plan.plan_node_id = scan->plan_node_id;
-	plan->scan.plan.extParam = scan->extParam;
-	plan->scan.plan.allParam = scan->allParam;
-	/* of which the node above shows columns */
-	plan->scan.plan.targetlist = scan->targetlist;
+	plan->scan = *scan;
+	NodeSetTag(plan, T_CustomScan);
+	plan->custom_relids = bms_make_singleton(scan->scanrelid);
 	plan->methods = &scan_methods;
 	return &plan->scan.plan;
 }
@@ -344,8 +381,7 @@ make_columns(SeqScanState *scan, AggState * agg)
 	Aggref	   *without = NULL;
 	PlanState  *node;
 
-	if (scan->ss.ps.plan->parallel_aware || !pays(scan) ||
-		!rf_page_scan_possible(scan->ss.ss_currentRelation, estate->es_snapshot))
+	if (!pays(scan) || !rf_page_scan_possible(scan->ss.ss_currentRelation, estate->es_snapshot))
 		return NULL;
 	filter = rf_row_filter_create(scan);
 	if (agg != NULL)
@@ -355,7 +391,6 @@ make_columns(SeqScanState *scan, AggState * agg)
 	state = (ColumnsState *) newNode(sizeof(ColumnsState), T_CustomScanState);
 	state->css.ss = scan->ss;
 	state->css.methods = &exec_methods;
-	state->css.custom_ps = list_make1(scan);
 	state->scan = scan;
 	state->filter = filter;
 	state->groups = groups;
@@ -364,16 +399,12 @@ make_columns(SeqScanState *scan, AggState * agg)
 	state->returned = -1;
 	node = &state->css.ss.ps;
 	NodeSetTag(node, T_CustomScanState);
-	node->plan = make_plan(scan->ss.ps.plan);
+	node->plan = make_plan((Scan *) scan->ss.ps.plan);
 	node->qual = NULL;
-	node->initPlan = node->subPlan = NIL;
 	node->ps_ProjInfo = NULL;
 	node->ps_ExprContext = NULL;
-	state->css.ss.ss_currentRelation = NULL;
 	if (node->ps_ResultTupleSlot == NULL)
 		node->ps_ResultTupleSlot = scan->ss.ss_ScanTupleSlot;
-	if (estate->es_instrument != 0)
-		node->instrument = rf_instrument_node(estate->es_instrument);
 	ExecSetExecProcNode(node, exec_columns);
 	return node;
 }
@@ -399,14 +430,12 @@ visit(PlanState **place, AggState * agg)
 	visit_below(node);
 }
 
-/* Parallel plans, and nodes of extensions, keep their scans. */
+/* Nodes of extensions keep their scans. */
 static void
 visit_below(PlanState *node)
 {
 	switch (nodeTag(node))
 	{
-		case T_GatherState:
-		case T_GatherMergeState:
 		case T_CustomScanState:
 		case T_ForeignScanState:
 			return;
@@ -432,7 +461,7 @@ rf_columns_started(QueryDesc *query, int eflags)
 	MemoryContext caller;
 	ListCell   *lc;
 
-	if (rf_is_disabled(RF_COLUMNS) || query->operation != CMD_SELECT || IsParallelWorker() ||
+	if (rf_is_disabled(RF_COLUMNS) || query->operation != CMD_SELECT ||
 		statement->rowMarks != NIL || statement->hasModifyingCTE ||
 		(eflags & EXEC_FLAG_BACKWARD) != 0 || query->planstate == NULL ||
 		estate->es_snapshot == NULL)

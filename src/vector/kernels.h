@@ -201,7 +201,6 @@ struct RfRowFilter
 	List	   *conditions;		/* RfConditions, from the first one of the plan on */
 	List	   *kept;			/* the conditions without kernels, all after these */
 	ExprState  *rest;			/* for rows that passed the kernels; NULL: nothing */
-	uint64		by_core;		/* rows that core's expressions decided about */
 	int			asked;			/* the row that the scan's slot holds; -1: none of this batch */
 	uint64		rows;			/* among the first ones, */
 	uint64		marked;			/* and of these, that kernels marked */
@@ -209,8 +208,8 @@ struct RfRowFilter
 };
 
 /*
- * Takes the page's tuples apart, and leaves the rows that pass the conditions with kernels. by_core:
- * does neither, and leaves all rows to core.
+ * Takes the page's tuples apart, and leaves the rows that pass the conditions with kernels; with
+ * by_core neither, since core decides about each row.
  */
 extern void rf_row_filter_select(RfRowFilter *filter, RfPageScan *scan, bool by_core);
 

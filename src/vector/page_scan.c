@@ -34,7 +34,7 @@ rf_scan_is_large(Relation rel, BlockNumber blocks)
 }
 
 RfPageScan *
-rf_page_scan_begin(Relation rel, Snapshot snapshot)
+rf_page_scan_begin(Relation rel, Snapshot snapshot, TableScanDesc parallel)
 {
 	RfPageScan *scan = palloc(sizeof(RfPageScan));
 	bool		large;
@@ -42,6 +42,9 @@ rf_page_scan_begin(Relation rel, Snapshot snapshot)
 	scan->rel = rel;
 	scan->snapshot = snapshot;
 	scan->blocks = RelationGetNumberOfBlocks(rel);
+	if (parallel != NULL && parallel->rs_parallel == NULL)
+		parallel = NULL;
+	scan->parallel = (HeapScanDesc) parallel;
 	large = rf_scan_is_large(rel, scan->blocks);
 	scan->keep_step = large && synchronize_seqscans;
 	scan->strategy = large ? GetAccessStrategy(BAS_BULKREAD) : NULL;
@@ -58,8 +61,11 @@ rf_page_scan_restart(RfPageScan *scan)
 	rf_page_scan_release(scan);
 	scan->next = scan->first;
 	scan->left = scan->blocks;
+	scan->read = 0;
 	scan->count = 0;
-	pgstat_count_heap_scan(scan->rel);
+	/* core has counted a parallel scan */
+	if (scan->parallel == NULL)
+		pgstat_count_heap_scan(scan->rel);
 }
 
 void
@@ -111,17 +117,45 @@ read_block(Relation rel, BlockNumber block, Buffer before, BufferAccessStrategy 
 	return ReadBufferExtended(rel, MAIN_FORKNUM, block, RBM_NORMAL, strategy);
 }
 
-bool
-rf_page_scan_read(RfPageScan *scan)
+/* This process's next block of a parallel scan. */
+static BlockNumber
+next_of_parallel(RfPageScan *scan)
 {
-	rf_page_scan_release(scan);
+	ParallelBlockTableScanWorker own = scan->parallel->rs_parallelworkerdata;
+	ParallelBlockTableScanDesc shared = (ParallelBlockTableScanDesc)
+	scan->parallel->rs_base.rs_parallel;
+
+	if (scan->read == 0)
+		rf_parallel_scan_begin(scan->rel, own, shared);
+	return table_block_parallelscan_nextpage(scan->rel, own, shared);
+}
+
+/* The next block otherwise. */
+static BlockNumber
+next_block(RfPageScan *scan)
+{
+	BlockNumber block = scan->next;
+
 	if (scan->left == 0)
-		return false;
-	scan->buffer = scan->before = read_block(scan->rel, scan->next, scan->before, scan->strategy);
-	scan->next = scan->next + 1 == scan->blocks ? 0 : scan->next + 1;
+		return InvalidBlockNumber;
+	scan->next = block + 1 == scan->blocks ? 0 : block + 1;
 	scan->left--;
 	if (scan->keep_step)
 		ss_report_location(scan->rel, scan->next);
+	return block;
+}
+
+bool
+rf_page_scan_read(RfPageScan *scan)
+{
+	BlockNumber block;
+
+	rf_page_scan_release(scan);
+	block = scan->parallel != NULL ? next_of_parallel(scan) : next_block(scan);
+	if (block == InvalidBlockNumber)
+		return false;
+	scan->buffer = scan->before = read_block(scan->rel, block, scan->before, scan->strategy);
+	scan->read++;
 	return true;
 }
 

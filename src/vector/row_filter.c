@@ -103,7 +103,7 @@ rf_row_filter_ask(RfRowFilter *filter, RfPageScan *scan, int row)
 	PlanState  *node = &filter->node->ss.ps;
 	ExprState  *qual = filter->batch.marks[row] ? node->qual : filter->rest;
 
-	filter->by_core++;
+	InstrCountFiltered2(filter->node, 1);
 	filter->asked = row;
 	rf_page_scan_store(scan, row, filter->node->ss.ss_ScanTupleSlot);
 	if (qual == NULL)

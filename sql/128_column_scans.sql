@@ -77,6 +77,8 @@ SET parallel_tuple_cost = 0;
 EXPLAIN (COSTS OFF) SELECT flag, count(*), sum(price) FROM sale WHERE day < '2026-07-01' AND id % 2 = 0 GROUP BY flag;
 SELECT flag, count(*), sum(price) FROM sale WHERE day < '2026-07-01' AND id % 2 = 0 GROUP BY flag ORDER BY flag;
 SELECT count(*), sum(s.price) FROM sale s JOIN sale t USING (id) WHERE s.day < '2026-07-01' AND t.price > 50;
+SELECT count(*), sum(id) FROM (SELECT id FROM sale WHERE price > 90 OFFSET 0) s;
+EXPLAIN (COSTS OFF) SELECT id FROM sale WHERE price > 90;
 EXPLAIN (COSTS OFF) SELECT g, (SELECT count(*) FROM sale WHERE price > 90 OFFSET g * 0) FROM generate_series(1, 3) g;
 SELECT g, (SELECT count(*) FROM sale WHERE price > 90 OFFSET g * 0) FROM generate_series(1, 3) g;
 SET rdma_fdw.disable = 'columns';

@@ -89,6 +89,9 @@ extern void rf_row_filter_page(RfRowFilter *filter, RfPageScan *scan);
 /* A statement has started: sequential scans that pay on columns run so. */
 extern void rf_columns_started(QueryDesc *query, int eflags);
 
+/* The same for the part of a started plan at *place, below another node of this library. */
+extern void rf_columns_below(PlanState **place);
+
 /* The scan whose place it took, or NULL: it is another node. */
 extern SeqScanState *rf_columns_scan(PlanState *node);
 

@@ -32,6 +32,7 @@
 #include "utils/memutils.h"
 
 #include "rdma_fdw/compat.h"
+#include "rdma_fdw/vector.h"
 
 static const char producer_name[] = "RdmaProducer";
 
@@ -177,8 +178,10 @@ static void
 begin_producer(CustomScanState *node, EState *estate, int eflags)
 {
 	CustomScan *scan = castNode(CustomScan, node->ss.ps.plan);
+	PlanState  *input = ExecInitNode(linitial(scan->custom_plans), estate, eflags);
 
-	node->custom_ps = list_make1(ExecInitNode(linitial(scan->custom_plans), estate, eflags));
+	rf_columns_below(&input);
+	node->custom_ps = list_make1(input);
 	((ProducerState *) node)->empty = ExecInitExtraTupleSlot(
 															 estate,
 															 ExecGetResultType(&node->ss.ps),

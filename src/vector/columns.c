@@ -38,6 +38,7 @@ typedef struct ColumnsState
 {
 	CustomScanState css;		/* first */
 	SeqScanState *scan;			/* no node of the plan's state any more */
+	Plan	   *shown;			/* its plan as EXPLAIN shows it, from the begin of the scan on */
 	RfRowFilter *filter;
 	RfGroups   *groups;			/* NULL: rows go to the node above */
 	Aggref	   *without;		/* an aggregate of that node that has no kernel; or NULL */
@@ -87,6 +88,7 @@ next_batch(ColumnsState *state)
 		EState	   *estate = state->scan->ss.ps.state;
 		MemoryContext caller = MemoryContextSwitchTo(estate->es_query_cxt);
 
+		state->css.ss.ps.plan = state->shown;
 		state->pages = rf_page_scan_begin(state->scan->ss.ss_currentRelation,
 										  estate->es_snapshot,
 										  state->scan->ss.ss_currentScanDesc);
@@ -302,8 +304,11 @@ restart_shared(CustomScanState *node, ParallelContext *parallel, void *shared)
 static void
 join_shared(CustomScanState *node, shm_toc * toc, void *shared)
 {
-	((ColumnsState *) node)->scan->ss.ss_currentScanDesc =
+	ColumnsState *state = (ColumnsState *) node;
+
+	state->scan->ss.ss_currentScanDesc =
 		table_beginscan_parallel(node->ss.ss_currentRelation, shared);
+	node->ss.ps.plan = state->shown;
 }
 
 /* ---------- EXPLAIN ---------- */
@@ -354,7 +359,10 @@ pays(const SeqScanState *scan)
 	return rf_is_disabled(RF_COLUMN_COSTS) || plan->total_cost >= ENOUGH_ROWS * cpu_tuple_cost;
 }
 
-/* The scan's plan as a CustomScan, for EXPLAIN, parameters, and parallel plans. */
+/*
+ * The scan's plan as a CustomScan, for EXPLAIN. Not before the scan begins: a Gather above it hands
+ * the plan of the node below to its workers.
+ */
 static Plan *
 make_plan(const Scan *scan)
 {
@@ -399,7 +407,9 @@ make_columns(SeqScanState *scan, AggState * agg)
 	state->returned = -1;
 	node = &state->css.ss.ps;
 	NodeSetTag(node, T_CustomScanState);
-	node->plan = make_plan((Scan *) scan->ss.ps.plan);
+	state->shown = make_plan((Scan *) scan->ss.ps.plan);
+	if ((estate->es_top_eflags & EXEC_FLAG_EXPLAIN_ONLY) != 0)
+		node->plan = state->shown;
 	node->qual = NULL;
 	node->ps_ProjInfo = NULL;
 	node->ps_ExprContext = NULL;
@@ -430,7 +440,7 @@ visit(PlanState **place, AggState * agg)
 	visit_below(node);
 }
 
-/* Nodes of extensions keep their scans. */
+/* Nodes of extensions keep their scans, unless they call rf_columns_below(). */
 static void
 visit_below(PlanState *node)
 {
@@ -454,6 +464,17 @@ visit_below(PlanState *node)
 }
 
 void
+rf_columns_below(PlanState **place)
+{
+	EState	   *estate = (*place)->state;
+	MemoryContext caller = MemoryContextSwitchTo(estate->es_query_cxt);
+
+	if (!rf_is_disabled(RF_COLUMNS) && estate->es_snapshot != NULL)
+		visit(place, NULL);
+	MemoryContextSwitchTo(caller);
+}
+
+void
 rf_columns_started(QueryDesc *query, int eflags)
 {
 	EState	   *estate = query->estate;
@@ -466,8 +487,8 @@ rf_columns_started(QueryDesc *query, int eflags)
 		(eflags & EXEC_FLAG_BACKWARD) != 0 || query->planstate == NULL ||
 		estate->es_snapshot == NULL)
 		return;
+	rf_columns_below(&query->planstate);
 	caller = MemoryContextSwitchTo(estate->es_query_cxt);
-	visit(&query->planstate, NULL);
 	foreach(lc, estate->es_subplanstates)
 	{
 		if (lfirst(lc) != NULL)

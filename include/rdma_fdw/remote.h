@@ -221,6 +221,9 @@ extern bool rf_session_is_busy(RfSession *session);
  */
 extern void rf_session_settle(RfSession *session);
 
+/* SET CONSTRAINTS ALL: on the nodes that the transaction has used, and on those that it will. */
+extern void rf_transaction_set_constraints(bool deferred);
+
 /* ---------- statements with parameters (command.c) ---------- */
 
 /*

@@ -46,7 +46,9 @@ rf_pipeline_begin(RfSession *session, int target, RfPipeline *pipeline)
 	for (int level = session->xact.depth + 1; level <= target; level++)
 	{
 		char	   *begin = rf_transaction_begin_sql(session, level);
-		bool		sent = send_opening(session, begin, pipeline);
+		const char *constraints = rf_constraints_sql(level);
+		bool		sent = send_opening(session, begin, pipeline) &&
+			(constraints == NULL || send_opening(session, constraints, pipeline));
 
 		pfree(begin);
 		session->xact.unsure = true;

@@ -62,16 +62,17 @@ send_simple(RemoteQuery *query, int target, bool bare)
 	for (int level = session->xact.depth + 1; level <= target && !bare; level++)
 	{
 		char	   *begin = rf_transaction_begin_sql(session, level);
+		const char *constraints = rf_constraints_sql(level);
 
-		query->opening++;
-		appendStringInfo(&buf, "%s;", begin);
+		query->opening += constraints ? 2 : 1;
+		appendStringInfo(&buf, "%s;%s", begin, constraints ? constraints : "");
 		pfree(begin);
+		session->xact.depth = level;
 		if (level == 1 && session->node.pooled)
 			appendStringInfo(&buf, "%s;", RF_LOCAL_SETTINGS_SQL);
 	}
 	appendStringInfoString(&buf, query->sql);
 	session->xact.unsure |= query->opening > 0;
-	session->xact.depth += query->opening;
 	if (!PQsendQuery(session->conn, buf.data))
 		rf_session_lost(session);
 	rf_session_flush(session);

@@ -471,6 +471,14 @@ extern int	rf_transaction_target(RfSession *session);
 extern char *rf_transaction_begin_sql(RfSession *session, int level);
 
 /*
+ * What SET CONSTRAINTS ALL has said at a level of the transaction: kept; for the outer level from
+ * now on, or forgotten, with all levels if it is 1; as a statement, NULL: nothing.
+ */
+extern void rf_constraints_remember(int level, bool deferred);
+extern void rf_constraints_end(int level, bool commit);
+extern const char *rf_constraints_sql(int level);
+
+/*
  * Before the remote transaction begins, wherever that is: every way to begin one calls it. From
  * REPEATABLE READ on, if other sessions have begun, it begins here, with a snapshot that matches
  * theirs. Raises an ERROR where that is impossible.

@@ -71,6 +71,54 @@ rf_transaction_begin_sql(RfSession *session, int level)
 	return level > 1 ? psprintf("SAVEPOINT s%d", level) : begin_sql(true);
 }
 
+/* ---------- SET CONSTRAINTS ALL ---------- */
+
+/*
+ * What this transaction said, for nodes that it uses later: a list of integers, for each level that
+ * said so, in their order, twice the level, and 1 if DEFERRED.
+ */
+static List *constraint_modes = NIL;
+
+void
+rf_constraints_remember(int level, bool deferred)
+{
+	MemoryContext caller = MemoryContextSwitchTo(TopTransactionContext);
+
+	if (constraint_modes != NIL && llast_int(constraint_modes) / 2 == level)
+		constraint_modes = list_delete_last(constraint_modes);
+	constraint_modes = lappend_int(constraint_modes, 2 * level + deferred);
+	MemoryContextSwitchTo(caller);
+}
+
+void
+rf_constraints_end(int level, bool commit)
+{
+	bool		deferred;
+
+	if (level == 1)
+		constraint_modes = NIL;
+	if (constraint_modes == NIL || llast_int(constraint_modes) / 2 < level)
+		return;
+	deferred = llast_int(constraint_modes) % 2 == 1;
+	constraint_modes = list_delete_last(constraint_modes);
+	if (commit)
+		rf_constraints_remember(level - 1, deferred);
+}
+
+const char *
+rf_constraints_sql(int level)
+{
+	ListCell   *lc;
+
+	foreach(lc, constraint_modes)
+	{
+		if (lfirst_int(lc) / 2 == level)
+			return lfirst_int(lc) % 2 == 1 ? "SET CONSTRAINTS ALL DEFERRED;" :
+				"SET CONSTRAINTS ALL IMMEDIATE;";
+	}
+	return NULL;
+}
+
 /* ---------- transactions in doubt ---------- */
 
 /*
@@ -285,6 +333,7 @@ static void
 run_on_all(List *sessions, bool poolers, const char *sql, bool snapshot)
 {
 	TimestampTz deadline = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), RF_BEGIN_TIMEOUT_MS);
+	const char *constraints = rf_constraints_sql(1);
 	ListCell   *lc;
 
 	foreach(lc, sessions)
@@ -296,7 +345,8 @@ run_on_all(List *sessions, bool poolers, const char *sql, bool snapshot)
 			continue;
 		initStringInfo(&text);
 		if (sql)
-			appendStringInfo(&text, "%s%s;", session->xact.depth > 0 ? "ROLLBACK;" : "", sql);
+			appendStringInfo(&text, "%s%s;%s", session->xact.depth > 0 ? "ROLLBACK;" : "", sql,
+							 constraints ? constraints : "");
 		if (snapshot)
 			appendStringInfo(&text, "%s%s", poolers ? RF_LOCAL_SETTINGS_SQL ";" : "",
 							 rf_others_sql(session));

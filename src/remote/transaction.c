@@ -113,6 +113,20 @@ rf_transaction_register(void)
 	RegisterResourceReleaseCallback(at_resource_release, NULL);
 }
 
+void
+rf_transaction_set_constraints(bool deferred)
+{
+	List	   *open = rf_session_list_open();
+	ListCell   *lc;
+
+	rf_transaction_register();
+	rf_constraints_remember(GetCurrentTransactionNestLevel(), deferred);
+	foreach(lc, open)
+		PQclear(rf_session_query(lfirst(lc), deferred ? "SET CONSTRAINTS ALL DEFERRED" :
+								 "SET CONSTRAINTS ALL IMMEDIATE"));
+	list_free(open);
+}
+
 /*
  * Callback of transactions: remote transactions commit before the local one, or prepare before it
  * and commit after it, and roll back with it.
@@ -120,6 +134,8 @@ rf_transaction_register(void)
 static void
 at_transaction_end(XactEvent event, void *arg)
 {
+	if (event == XACT_EVENT_COMMIT || event == XACT_EVENT_ABORT || event == XACT_EVENT_PREPARE)
+		rf_constraints_end(1, false);
 	if (!rf_session_in_use())
 		return;
 
@@ -525,11 +541,12 @@ at_subtransaction_end(SubXactEvent event, SubTransactionId mine, SubTransactionI
 	RfSession  *session;
 	int			level;
 
-	if ((event != SUBXACT_EVENT_PRE_COMMIT_SUB && event != SUBXACT_EVENT_ABORT_SUB) ||
-		!rf_session_in_use())
+	if (event != SUBXACT_EVENT_PRE_COMMIT_SUB && event != SUBXACT_EVENT_ABORT_SUB)
 		return;
-
 	level = GetCurrentTransactionNestLevel();
+	rf_constraints_end(level, event == SUBXACT_EVENT_PRE_COMMIT_SUB);
+	if (!rf_session_in_use())
+		return;
 	if (event == SUBXACT_EVENT_ABORT_SUB)
 		abort_savepoints(level);
 	else

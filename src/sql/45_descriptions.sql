@@ -412,7 +412,7 @@ COMMENT ON FUNCTION rdma_internal.index_statements(regclass) IS
     'the statements that give a table what this one and its partitions have of keys, indexes and extended '
     'statistics';
 
--- Commands that name an index or a partition which only the nodes have (src/fdw/catalog/ddl_nodes.c)
+-- Commands that name an index, a partition or a constraint which only the nodes have (src/fdw/catalog/ddl_nodes.c)
 CREATE FUNCTION rdma_internal.table_with(kind text, schemas name[], name name, OUT tab regclass, OUT remote text)
 RETURNS SETOF record
 LANGUAGE plpgsql VOLATILE STRICT PARALLEL UNSAFE
@@ -422,6 +422,17 @@ DECLARE
   part record;
   said jsonb;
 BEGIN
+  IF kind = 'constraint' THEN
+    IF EXISTS (SELECT FROM pg_constraint x JOIN pg_namespace n ON n.oid = x.connamespace
+        WHERE x.conname = name AND n.nspname = ANY (schemas)) THEN
+      RETURN;
+    END IF;
+    RETURN QUERY SELECT k.tab, '' FROM rdma_internal.noted_keys() k
+      WHERE k.key->>'name' = name AND k.key->'table'->>0 = ANY (schemas) LIMIT 1;
+    IF FOUND THEN
+      RETURN;
+    END IF;
+  END IF;
   FOR part IN
     SELECT t.server, (SELECT n.node FROM rdma.nodes(t.server) n LIMIT 1) AS node, array_agg(DISTINCT t.schema) AS there
       FROM (SELECT s.srvname AS server, coalesce(max(o.option_value) FILTER (WHERE o.option_name = 'schema_name'),
@@ -434,13 +445,15 @@ BEGIN
   LOOP
     said := rdma_internal.ask_node(part.node, format('SELECT coalesce(pg_catalog.jsonb_agg('
         'pg_catalog.jsonb_build_object(''within'', xn.nspname, ''schema'', n.nspname, ''table'', c.relname)), ''[]'') '
-        'FROM pg_catalog.pg_class x JOIN pg_catalog.pg_namespace xn ON xn.oid = x.relnamespace '
-        'LEFT JOIN pg_catalog.pg_index i ON i.indexrelid = x.oid '
-        'JOIN pg_catalog.pg_class c ON c.oid = coalesce(pg_catalog.pg_partition_root(coalesce(i.indrelid, x.oid)), '
-        'i.indrelid) '
+        'FROM %s JOIN pg_catalog.pg_class c ON c.oid = coalesce(pg_catalog.pg_partition_root(x.tab), x.tab) '
         'JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace '
-        'WHERE x.relname = %L AND xn.nspname = ANY (%L::name[]) AND x.relkind = ANY (%L) AND c.oid <> x.oid', name,
-        part.there, CASE kind WHEN 'index' THEN '{i,I}' ELSE '{r,p}' END), '[{}]'::jsonb);
+        'JOIN pg_catalog.pg_namespace xn ON xn.oid = x.schema WHERE x.name = %L AND xn.nspname = ANY (%L::name[]) AND '
+        'c.oid IS DISTINCT FROM x.oid', CASE kind
+          WHEN 'constraint' THEN '(SELECT NULL::oid, conname, connamespace, conrelid FROM pg_catalog.pg_constraint) '
+          WHEN 'index' THEN '(SELECT i.oid, i.relname, i.relnamespace, x.indrelid FROM pg_catalog.pg_class i JOIN '
+            'pg_catalog.pg_index x ON x.indexrelid = i.oid) '
+          ELSE '(SELECT oid, relname, relnamespace, oid FROM pg_catalog.pg_class WHERE relkind IN (''r'', ''p'')) ' END
+          || 'x(oid, name, schema, tab)', name, part.there), '[{}]'::jsonb);
     RETURN QUERY
       SELECT t.tab, format('%I.%I', f->>'within', name)
         FROM jsonb_array_elements(said) f, rdma_internal.table_named(part.server, jsonb_build_array(f->>'schema',
@@ -451,8 +464,8 @@ BEGIN
   END LOOP;
 END $function$;
 COMMENT ON FUNCTION rdma_internal.table_with(text, name[], name) IS
-    'the distributed table in one of these schemas that has an index or a partition of this name on the nodes, and the '
-    'name there';
+    'the distributed table in one of these schemas that has an index, a partition or a constraint of this name on the '
+    'nodes, and the name there';
 
 -- Types, functions and the like that tables use go to the nodes before them. What belongs to neither the caller nor a
 -- superuser stays here: it would belong to the caller's role there.

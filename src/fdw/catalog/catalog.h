@@ -210,8 +210,8 @@ typedef struct RfShadowAnswer
  */
 extern RfShadowAnswer rf_defined_by(Oid relid, Node *statement, const char *source);
 
-/* Runs a command on the nodes; functions and types that it needs come first. */
-extern void rf_define_there(Oid relid, const RfShadowAnswer *what, const char *command);
+/* Functions and types that it needs, to the nodes: before it. */
+extern void rf_send_needed(Oid relid, const RfShadowAnswer *what);
 
 /*
  * Row triggers run on the nodes (ddl_triggers.c). False: core is to run the command. ERROR if the

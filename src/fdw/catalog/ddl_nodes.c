@@ -18,6 +18,7 @@
 #include "catalog/pg_constraint.h"
 #include "catalog/pg_type.h"
 #include "commands/defrem.h"
+#include "commands/trigger.h"
 #include "foreign/foreign.h"
 #include "miscadmin.h"
 #include "nodes/makefuncs.h"
@@ -40,6 +41,7 @@
 #include "rdma_fdw/as_role.h"
 #include "rdma_fdw/compat.h"
 #include "rdma_fdw/guc.h"
+#include "rdma_fdw/remote.h"
 #include "rdma_fdw/serve.h"
 
 #include "catalog.h"
@@ -48,9 +50,10 @@
 /* ---------- names that only the nodes know ---------- */
 
 /*
- * Returns the caller's distributed table that has an index or a partition (kind) of this name on
- * the nodes, and stores the name that the index or the partition has there; InvalidOid if no table
- * has one. In a database without the extension no table is distributed.
+ * Returns the caller's distributed table that has an index, a partition or a constraint (kind) of
+ * this name on the nodes, and stores the name that it has there, with its schema; InvalidOid if no
+ * table has one. A constraint that is here is not looked for there; the name of a foreign key that
+ * is noted is empty. In a database without the extension no table is distributed.
  */
 static Oid
 table_with(const char *kind, RangeVar *name, char **name_there)
@@ -93,7 +96,7 @@ table_with(const char *kind, RangeVar *name, char **name_there)
 
 /*
  * A command that waits for transactions runs outside of one on the nodes, and the search for its
- * index used one.
+ * index, or for what it needs there, used one.
  */
 static void
 end_search(bool top, const char *command)
@@ -155,14 +158,20 @@ create_index(IndexStmt *statement, const char *source, bool top)
 	index = rf_defined_by(relid, (Node *) statement, source);
 	if (statement->unique && index.problem != NULL)
 		rf_refuse_there(relid, "this index", index.problem, "CREATE UNIQUE INDEX ... ON %s ...");
-	rf_define_there(relid, &index, psprintf("CREATE %sINDEX %s%s%s ON %s%s %s",
-											statement->unique ? "UNIQUE " : "",
-											statement->concurrent ? "CONCURRENTLY " : "",
-											statement->if_not_exists ? "IF NOT EXISTS " : "",
-											statement->idxname != NULL ?
-											quote_identifier(statement->idxname) : "",
-											statement->relation->inh ? "" : "ONLY ",
-											table, index.definition));
+	rf_send_needed(relid, &index);
+	if (statement->concurrent)
+	{
+		end_search(top, "CREATE INDEX CONCURRENTLY");
+		rf_lock_own(relid);
+	}
+	rf_run_there(relid, psprintf("CREATE %sINDEX %s%s%s ON %s%s %s",
+								 statement->unique ? "UNIQUE " : "",
+								 statement->concurrent ? "CONCURRENTLY " : "",
+								 statement->if_not_exists ? "IF NOT EXISTS " : "",
+								 statement->idxname != NULL ?
+								 quote_identifier(statement->idxname) : "",
+								 statement->relation->inh ? "" : "ONLY ",
+								 table, index.definition));
 	return true;
 }
 
@@ -190,8 +199,9 @@ add_key(Oid relid, AlterTableStmt *statement, AlterTableCmd *part, const char *s
 		rf_refuse_there(relid, "this constraint", key.problem, "ALTER TABLE %s ADD ...");
 	if (constraint->conname != NULL)
 		name = psprintf("CONSTRAINT %s ", quote_identifier(constraint->conname));
-	rf_define_there(relid, &key, psprintf("ALTER TABLE %s ADD %s%s", rf_remote_table(relid), name,
-										  key.definition));
+	rf_send_needed(relid, &key);
+	rf_run_there(relid, psprintf("ALTER TABLE %s ADD %s%s", rf_remote_table(relid), name,
+								 key.definition));
 }
 
 /* ---------- foreign keys ---------- */
@@ -822,6 +832,43 @@ lock_there(LockStmt * statement, bool top)
 	return true;
 }
 
+/*
+ * SET CONSTRAINTS: deferrable keys are checked on the nodes, those that this server does not have
+ * by their names.
+ */
+static bool
+set_constraints(ConstraintsSetStmt * statement, bool top)
+{
+	ConstraintsSetStmt here = *statement;
+	ListCell   *lc;
+
+	if (statement->constraints == NIL)
+	{
+		rf_transaction_set_constraints(statement->deferred);
+		return false;
+	}
+	here.constraints = NIL;
+	foreach(lc, statement->constraints)
+	{
+		char	   *name;
+		Oid			relid = table_with("constraint", lfirst_node(RangeVar, lc), &name);
+
+		if (!OidIsValid(relid))
+			here.constraints = lappend(here.constraints, lfirst(lc));
+		/* a key that is noted only is not checked anywhere */
+		else if (*name != '\0')
+			rf_run_there_as(GetUserId(), relid, psprintf("SET CONSTRAINTS %s %s", name,
+														 statement->deferred ? "DEFERRED" :
+														 "IMMEDIATE"));
+	}
+	if (list_length(here.constraints) == list_length(statement->constraints))
+		return false;
+	WarnNoTransactionBlock(top, "SET CONSTRAINTS");
+	if (here.constraints != NIL)
+		AfterTriggerSetState(&here);
+	return true;
+}
+
 bool
 rf_ddl_on_nodes(PlannedStmt *planned, const char *source, ProcessUtilityContext context)
 {
@@ -858,6 +905,8 @@ rf_ddl_on_nodes(PlannedStmt *planned, const char *source, ProcessUtilityContext 
 			return vacuum_there((VacuumStmt *) statement, top);
 		case T_LockStmt:
 			return lock_there((LockStmt *) statement, top);
+		case T_ConstraintsSetStmt:
+			return set_constraints((ConstraintsSetStmt *) statement, top);
 		default:
 			return false;
 	}

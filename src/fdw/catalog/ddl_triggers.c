@@ -51,12 +51,13 @@ rf_create_trigger(CreateTrigStmt * statement, const char *source)
 						statement->trigname, get_rel_name(relid))));
 	rf_check_column_names(relid, "this trigger", remote);
 	trigger = rf_defined_by(relid, (Node *) statement, source);
-	rf_define_there(relid, &trigger, psprintf("CREATE %s%sTRIGGER %s %s ON %s %s",
-											  statement->replace ? "OR REPLACE " : "",
-											  statement->isconstraint ? "CONSTRAINT " : "",
-											  quote_identifier(statement->trigname),
-											  trigger.events, rf_remote_table(relid),
-											  trigger.definition));
+	rf_send_needed(relid, &trigger);
+	rf_run_there(relid, psprintf("CREATE %s%sTRIGGER %s %s ON %s %s",
+								 statement->replace ? "OR REPLACE " : "",
+								 statement->isconstraint ? "CONSTRAINT " : "",
+								 quote_identifier(statement->trigname),
+								 trigger.events, rf_remote_table(relid),
+								 trigger.definition));
 	return true;
 }
 

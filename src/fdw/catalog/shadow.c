@@ -302,9 +302,8 @@ rf_defined_by(Oid relid, Node *statement, const char *source)
 	return answer;
 }
 
-/* Functions and types that it needs come first. */
 void
-rf_define_there(Oid relid, const RfShadowAnswer *what, const char *command)
+rf_send_needed(Oid relid, const RfShadowAnswer *what)
 {
 	ForeignServer *server = GetForeignServer(GetForeignTable(relid)->serverid);
 	Oid			types[2] = {NAMEOID, JSONBOID};
@@ -315,5 +314,4 @@ rf_define_there(Oid relid, const RfShadowAnswer *what, const char *command)
 	(void) rf_ask_as(rf_relation_owner(relid),
 					 "SELECT pg_catalog.count(*) FROM rdma_internal.send_objects($1, $2)", 2,
 					 types, values);
-	rf_run_there(relid, command);
 }

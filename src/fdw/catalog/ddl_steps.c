@@ -226,8 +226,8 @@ alter_steps(const PlannedStmt *planned, AlterTableStmt *statement)
 				here = add_not_nulls(here, castNode(Constraint, part->def));
 			continue;
 		}
-		if (part->subtype == AT_AddColumn && propagated)
-			adds = list_concat(adds, take_keys(castNode(ColumnDef, part->def), false));
+		if (part->subtype == AT_AddColumn)
+			adds = list_concat(adds, take_keys(castNode(ColumnDef, part->def), !propagated));
 		here = lappend(here, part);
 	}
 	if (drops == NIL && adds == NIL && !propagated)

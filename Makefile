@@ -17,6 +17,7 @@
 #   make check-memory     tests under ASan, UBSan and Valgrind, on a PostgreSQL with assertions: test/memory/check.sh
 #   make check-coverage   which lines and exported functions the tests execute, by room: test/coverage/check.sh
 #   make check-package    Debian packages for the PostgreSQL of three releases: built, checked by lintian, tried where nothing else is
+#   make check-clients    Django, SQLAlchemy and other clients use distributed tables as they use local ones: test/clients/README.md
 #   make installcheck     the SQL tests that need one server only, against the one that PGHOST and PGPORT name: rdma_fdw must be
 #                         in its shared_preload_libraries, and postgres must be a superuser that needs no password on 127.0.0.1
 #   make check-differential [COUNT=...] [SEED=...]   random statements against local tables, see test/differential
@@ -116,8 +117,9 @@ alone_groups = roce_sql roce_pair
 today = $(word $(shell expr 1 + $(or $(ROUND),$$(date -u +%j)) % 7),$(rest_groups) $(alone_groups))
 # Not in `make check`: what analyzers say of the sources; other majors of PostgreSQL, in folders of other Debian suites
 # (needs root and the network); the tests under ASan, UBSan and Valgrind, with a PostgreSQL built for them (fetches its
-# source package, as sqlsmith does; needs more than an hour); the Debian packages (needs root and the network); the SQL inputs under many settings.
-extra_groups = static versions memory coverage package settings
+# source package, as sqlsmith does; needs more than an hour); the Debian packages (needs root and the network); the SQL inputs under many
+# settings; clients that nobody here wrote (packages of Debian and npm).
+extra_groups = static versions memory coverage package settings clients
 run_check = $(srcdir)/test/run_check.sh
 
 one_group = $(groups:%=check-%) $(rest_groups:%=check-%) $(alone_groups:%=check-%) $(extra_groups:%=check-%)

@@ -100,7 +100,7 @@ run_group()
 		tap | tap_rest) "${run[@]}" "$tree/test/run_tap.sh" "$group" || status=$? ;;
 		tcp) PROVIDER=soft_tcp RF_GROUP=$group "${run[@]}" "$tree/test/run_sql.sh" || status=$? ;;
 		sql_tcp) PROVIDER=soft_tcp RF_GROUP=$group RF_JIT=on "${run[@]}" "$tree/test/run_sql.sh" || status=$? ;;
-		static | versions | memory | coverage | package | settings) "${run[@]}" "$tree/test/$group/check.sh" || status=$? ;;
+		static | versions | memory | coverage | package | settings | clients) "${run[@]}" "$tree/test/$group/check.sh" || status=$? ;;
 		settings_few) FEW=${FEW:-4} "${run[@]}" "$tree/test/settings/check.sh" || status=$? ;;
 		roce | roce_sql | roce_pair) "${run[@]}" "$tree/test/soft_roce/check.sh" "$group" || status=$? ;;
 		*) rf_result FAIL "$group" "no such group of tests" ;;

@@ -118,6 +118,14 @@ DELETE FROM t WHERE id <> 7;
 COPY t TO STDOUT (HEADER, FORMAT csv);
 COPY t ("B b", g) TO STDOUT;
 COPY t (nothing) TO STDOUT;
+BEGIN;
+TRUNCATE t;
+COPY t (id, a) FROM STDIN WITH (FREEZE, DELIMITER ',');
+7,8
+9,10
+\.
+SELECT sum(id), sum(a) FROM t;
+ROLLBACK;
 -- only the owner
 CREATE ROLE regress_ixk;
 GRANT USAGE ON SCHEMA ixk TO regress_ixk;

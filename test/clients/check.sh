@@ -8,11 +8,12 @@ here=$(cd "$(dirname "$0")" && pwd)
 . "$here/../cluster.sh"
 : "${RF_WORK:?run this through make check-clients}" "${RF_PREFIX:?}"
 
-clients=(django sqlalchemy)
+clients=(django sqlalchemy programs)
 # The programs and the Python modules that a client needs, each with the Debian package that has it
 declare -A needs=(
 	[django]='django=python3-django psycopg2=python3-psycopg2'
 	[sqlalchemy]='sqlalchemy=python3-sqlalchemy alembic=python3-alembic psycopg2=python3-psycopg2'
+	[programs]='bin/pgbench=postgresql-client bin/sysbench=sysbench'
 )
 
 # has THING: a file, a program or a Python module
@@ -76,7 +77,7 @@ run()
 	mkdir -p "$folder"
 	: >"$work/$2.steps"
 	(cd "$folder" && PGHOST=127.0.0.1 PGPORT=$(rf_port co) PGUSER=app PGPASSWORD=secret PGDATABASE=$2 PGAPPNAME=$2 \
-		RF_SERVER=$3 RF_STEPS=$work/$2.steps PYTHONPATH=$here/lib timeout 600 $program "${file[0]}") >"$work/$2.log" 2>&1 </dev/null || status=$?
+		RF_SERVER=$3 RF_STEPS=$work/$2.steps PYTHONPATH=$here/lib PATH=$RF_BINDIR:$PATH timeout 600 $program "${file[0]}") >"$work/$2.log" 2>&1 </dev/null || status=$?
 	[ "$status" = 0 ] || rf_show "$work/$2.log"
 	return "$status"
 }

@@ -350,6 +350,27 @@ copy_steps(const PlannedStmt *planned, const CopyStmt *statement)
 	return list_make1(with_statement(planned, (Node *) copy));
 }
 
+/*
+ * COPY t FROM ... FREEZE without it, as pgbench sends it. The nodes write the rows as those of an
+ * INSERT; core would ask whether its own file of the table is new.
+ */
+static List *
+unfrozen_steps(const PlannedStmt *planned, const CopyStmt *statement)
+{
+	CopyStmt   *copy = makeNode(CopyStmt);
+	ListCell   *lc;
+
+	*copy = *statement;
+	copy->options = NIL;
+	foreach(lc, statement->options)
+	{
+		if (strcmp(lfirst_node(DefElem, lc)->defname, "freeze") != 0)
+			copy->options = lappend(copy->options, lfirst(lc));
+	}
+	return list_length(copy->options) == list_length(statement->options) ? NIL :
+		list_make1(with_statement(planned, (Node *) copy));
+}
+
 static List *
 add_vacuum(List *steps, const PlannedStmt *planned, List *rels, bool analyze)
 {
@@ -457,9 +478,10 @@ rf_ddl_steps(const PlannedStmt *planned)
 				((DropStmt *) statement)->removeType == OBJECT_INDEX ?
 				drop_steps(planned, (DropStmt *) statement) : NIL;
 		case T_CopyStmt:
-			return !((CopyStmt *) statement)->is_from &&
-				rf_names_propagated(((CopyStmt *) statement)->relation) ?
-				copy_steps(planned, (CopyStmt *) statement) : NIL;
+			return !rf_names_propagated(((CopyStmt *) statement)->relation) ? NIL :
+				((CopyStmt *) statement)->is_from ?
+				unfrozen_steps(planned, (CopyStmt *) statement) :
+				copy_steps(planned, (CopyStmt *) statement);
 		case T_CommentStmt:
 			return comment_steps(planned, (CommentStmt *) statement);
 		default:

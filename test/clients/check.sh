@@ -8,11 +8,12 @@ here=$(cd "$(dirname "$0")" && pwd)
 . "$here/../cluster.sh"
 : "${RF_WORK:?run this through make check-clients}" "${RF_PREFIX:?}"
 
-clients=(django sqlalchemy programs)
+clients=(django sqlalchemy programs jdbc)
 # The programs and the Python modules that a client needs, each with the Debian package that has it
 declare -A needs=(
 	[django]='django=python3-django psycopg2=python3-psycopg2'
 	[sqlalchemy]='sqlalchemy=python3-sqlalchemy alembic=python3-alembic psycopg2=python3-psycopg2'
+	[jdbc]='bin/javac=default-jdk-headless /usr/share/java/postgresql.jar=libpostgresql-jdbc-java'
 	[programs]='bin/pgbench=postgresql-client bin/sysbench=sysbench'
 )
 
@@ -73,6 +74,7 @@ run()
 	case ${file[0]##*.} in
 		py) program='/usr/bin/python3 -P' ;;
 		sh) program=bash ;;
+		java) program='java -Xshare:auto -XX:TieredStopAtLevel=1 -cp /usr/share/java/postgresql.jar' ;;
 	esac
 	mkdir -p "$folder"
 	: >"$work/$2.steps"

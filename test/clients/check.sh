@@ -8,13 +8,18 @@ here=$(cd "$(dirname "$0")" && pwd)
 . "$here/../cluster.sh"
 : "${RF_WORK:?run this through make check-clients}" "${RF_PREFIX:?}"
 
-clients=(django sqlalchemy programs jdbc)
+clients=(django sqlalchemy programs jdbc knex sequelize typeorm drizzle)
+npm='bin/node=nodejs bin/npm=npm'
 # The programs and the Python modules that a client needs, each with the Debian package that has it
 declare -A needs=(
 	[django]='django=python3-django psycopg2=python3-psycopg2'
 	[sqlalchemy]='sqlalchemy=python3-sqlalchemy alembic=python3-alembic psycopg2=python3-psycopg2'
 	[jdbc]='bin/javac=default-jdk-headless /usr/share/java/postgresql.jar=libpostgresql-jdbc-java'
 	[programs]='bin/pgbench=postgresql-client bin/sysbench=sysbench'
+	[knex]=$npm
+	[sequelize]=$npm
+	[typeorm]=$npm
+	[drizzle]=$npm
 )
 
 # has THING: a file, a program or a Python module
@@ -34,10 +39,16 @@ provide()
 	for need in ${needs[$1]}; do
 		has "${need%%=*}" || missing+=("${need#*=}")
 	done
-	[ ${#missing[@]} = 0 ] || "$here/../install_deps.sh" "${missing[@]}" >"$log" 2>&1 || { rf_show "$log"; return 1; }
+	[ ${#missing[@]} = 0 ] || "$here/../install_deps.sh" "${missing[@]}" >"$log" 2>&1 ||
+		{ rf_show "$log" >&2; echo "cannot install ${missing[*]}"; return 1; }
 	for need in ${needs[$1]}; do
 		has "${need%%=*}" || { echo "${need%%=*} is missing, also with the package ${need#*=}"; return 1; }
 	done
+	[ -e "$here/$1.js" ] || return 0
+	mkdir -p "$work/npm"
+	cp "$here"/*.js "$here/lib/steps.js" "$here/package.json" "$work/npm/"
+	[ -d "$work/npm/node_modules" ] || (cd "$work/npm" && npm install --ignore-scripts --no-audit --no-fund) >"$log" 2>&1 ||
+		{ rf_show "$log" >&2; echo "npm install fails: $(grep -m 1 'notarget\|ENOTFOUND\|error' "$log")"; return 1; }
 }
 
 # database CLIENT: one of this name on all clusters, and CLIENT_plain on the coordinator, as docs/tutorial.md makes them; the role
@@ -76,6 +87,7 @@ run()
 		sh) program=bash ;;
 		java) program='java -Xshare:auto -XX:TieredStopAtLevel=1 -cp /usr/share/java/postgresql.jar' ;;
 	esac
+	[ "${file[0]##*.}" != js ] || folder=$work/npm/$2 file=("$work/npm/$1.js") program=node
 	mkdir -p "$folder"
 	: >"$work/$2.steps"
 	(cd "$folder" && PGHOST=127.0.0.1 PGPORT=$(rf_port co) PGUSER=app PGPASSWORD=secret PGDATABASE=$2 PGAPPNAME=$2 \

@@ -49,5 +49,7 @@ foreach my $name (@$order, grep { !exists $expected->{$_} } @$also)
 	elsif ($reason{$name}) { print "$name: the same, though known.txt says that it differs\n"; $wrong++; }
 }
 foreach my $name (sort keys %reason) { print("$name: in known.txt, and no step\n"), $wrong++ if !exists $expected->{$name}; }
+my %said;
+@$sql = grep { !$said{$_}++ } @$sql;
 print "own SQL: $_\n" foreach @$sql;
 printf("%s\t%d steps, %d failed, %d differ for a known reason, %d with own SQL\n", $wrong || !@$order ? 'FAIL' : 'ok', scalar @$order, $wrong, $differ, scalar @$sql);

@@ -37,6 +37,7 @@
 #include "shmem/peer_table.h"
 
 #include "handshake.h"
+#include "lane_load.h"
 #include "lane_thread.h"
 #include "path.h"
 #include "pool.h"
@@ -191,15 +192,6 @@ typedef struct RfReceiveWork
 	uint32_t	role_oid;		/* of these */
 	bool		refused;		/* no pool is possible; its flows get buffers of their own */
 } RfReceiveWork;
-
-/* The processor time of the lanes, when flows are spread over them. */
-typedef struct RfLaneLoad
-{
-	int64_t		at;				/* when it was looked at */
-	uint64_t	before_us[RF_MAX_LANES];	/* in all, then */
-	uint64_t	busy_us[RF_MAX_LANES];	/* between the last two looks, and what later flows are
-										 * expected to add */
-} RfLaneLoad;
 
 typedef struct RfEngine
 {

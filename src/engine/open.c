@@ -27,9 +27,6 @@ static void forget_stale(uint32_t index);
 /* With two slots, one is filled while the other is read; more slots smooth uneven speeds. */
 #define FEWEST_SLOTS	2
 
-/* How long the load of lanes is measured, at least. */
-#define LOAD_US			100000
-
 /* How often to look whether entries are lent for too long. */
 #define LEASE_LOOK_US	1000000
 
@@ -239,45 +236,6 @@ no_buffers(RfError *error, uint32_t index, const char *where, bool share)
 
 /* ---------- the producer's side ---------- */
 
-/*
- * The lane for one more flow, of the first `lanes`: that with the least processor time in the last
- * LOAD_US or more; of equal lanes, that with fewer flows. Flows that were opened since then count
- * as the average of all.
- */
-static uint32_t
-choose_lane(uint32_t lanes)
-{
-	RfLaneLoad *load = &rf_engine->lane_load;
-	int64_t		now = rf_now_us();
-	uint64_t	busy = 0;
-	uint32_t	flows = 1;
-	uint32_t	best = 0;
-
-	if (now - load->at >= LOAD_US)
-	{
-		for (uint32_t i = 0; i < rf_engine->lane_count; i++)
-		{
-			uint64_t	total = atomic_load(&rf_shared->lanes[i].busy_us);
-
-			load->busy_us[i] = total - load->before_us[i];
-			load->before_us[i] = total;
-		}
-		load->at = now;
-	}
-	for (uint32_t i = 0; i < lanes; i++)
-	{
-		uint64_t	less = load->busy_us[best];
-
-		busy += load->busy_us[i];
-		flows += rf_engine->lane_flows[i];
-		if (load->busy_us[i] < less ||
-			(load->busy_us[i] == less && rf_engine->lane_flows[i] < rf_engine->lane_flows[best]))
-			best = i;
-	}
-	load->busy_us[best] += busy / flows + 1;
-	return best;
-}
-
 /* Chooses a lane for the flow, and asks the reader's engine to open its side. */
 static void
 start_open(uint32_t index)
@@ -302,7 +260,8 @@ start_open(uint32_t index)
 		(void) fail_flow(index, RF_FLOW_OPENING, &error);
 		return;
 	}
-	work->lane = choose_lane(connection->lanes);
+	work->lane = rf_lane_choose(&rf_engine->lane_load, rf_shared->lanes, rf_engine->lane_flows,
+								rf_engine->lane_count, connection->lanes, rf_now_us());
 	memset(&open, 0, sizeof(open));
 	open.producer_flow = index;
 	open.consumer_flow = flow->remote_flow;

@@ -5,7 +5,8 @@
  * Too many outstanding requests evict each other's state from the adapter's cache; too few leave it
  * idle. The best number depends on the device and the load, so it is found by trying: an update
  * phase gives each candidate 8 ms and counts completions, and the best is kept for a stable phase
- * of 480 ms.
+ * of 480 ms. What the adapter keeps is the state of all queue pairs, so whether there is anything
+ * to try depends on the requests of all of them together.
  *
  * As in the authors' code, and unlike their text, "no limit" is a candidate too and is preferred
  * unless another is better by 5 %; and a rate is work divided by the elapsed time, because only a
@@ -18,9 +19,13 @@
  *  - A window begins when everything that was posted under the value before has completed. Else the
  *    backlog of "no limit", which may take longer than 8 ms to drain, would be counted for the
  *    candidate after it.
+ *  - The limit is one of each queue pair: with one for all together, a peer that does not answer
+ *    would keep the credit of all others. So that it reaches a load that has few requests on each
+ *    of many queue pairs, there are candidates below the authors' smallest.
  *  - "No limit" is tried first and shows how many requests the load really keeps outstanding. A
- *    candidate that is not below that changes nothing and is skipped; and if no queue pair had more
- *    than the smallest candidate there is no update phase at all.
+ *    candidate changes nothing if no queue pair had more; and one that would leave the device fewer
+ *    than RF_CREDIT_FEWEST of all queue pairs could only leave it idle. Both are skipped, and if no
+ *    candidate is left there is no update phase at all.
  *  - A candidate that after a quarter of its window has not half the rate of the best so far is
  *    given up: on a link with high latency the small candidates would cost most of the possible
  *    gain.
@@ -42,7 +47,7 @@
 
 /* In the order in which they are tried. */
 static const uint32_t candidates[RF_CREDIT_CANDIDATES] = {
-	NO_LIMIT, RF_CREDIT_SMALLEST, 6, 8, 10, 12
+	NO_LIMIT, 1, 2, 4, 6, 8, 10, 12
 };
 
 static void
@@ -65,8 +70,22 @@ start_phase(RfThrottle *throttle)
 {
 	throttle->phase_start = throttle->active_us;
 	throttle->phase_work = throttle->work;
-	throttle->peak = 0;
+	throttle->peak = throttle->peak_all = 0;
 	throttle->waited = false;
+}
+
+/*
+ * The first candidate from `next` on that can matter to the load whose peaks these are, or
+ * RF_CREDIT_CANDIDATES. A limit on queue pairs lowers the sum in the same proportion.
+ */
+static int
+worth_trying(int next, uint32_t peak, uint32_t peak_all)
+{
+	while (next < RF_CREDIT_CANDIDATES &&
+		   (candidates[next] >= peak ||
+			(uint64_t) candidates[next] * peak_all < (uint64_t) RF_CREDIT_FEWEST * peak))
+		next++;
+	return next;
 }
 
 static void
@@ -116,15 +135,18 @@ phase_rate(const RfThrottle *throttle, int64_t elapsed)
 static void
 end_window(RfThrottle *throttle, uint64_t rate)
 {
-	int			next = throttle->trying + 1;
+	int			next;
 
 	throttle->rate[throttle->trying] = rate;
 	if (rate > throttle->best_rate)
 		throttle->best_rate = rate;
 	if (throttle->trying == 0)
+	{
 		throttle->demand = throttle->peak;
-	/* The candidates rise, so the candidates that can matter come first. */
-	if (next < RF_CREDIT_CANDIDATES && candidates[next] < throttle->demand)
+		throttle->demand_all = throttle->peak_all;
+	}
+	next = worth_trying(throttle->trying + 1, throttle->demand, throttle->demand_all);
+	if (next < RF_CREDIT_CANDIDATES)
 		start_window(throttle, next);
 	else
 		decide(throttle);
@@ -159,7 +181,8 @@ advance(RfThrottle *throttle)
 	}
 	else if (elapsed >= STABLE_US)
 	{
-		if (throttle->waited || throttle->peak > candidates[1])
+		if (throttle->waited ||
+			worth_trying(1, throttle->peak, throttle->peak_all) < RF_CREDIT_CANDIDATES)
 		{
 			memset(throttle->rate, 0, sizeof(throttle->rate));
 			throttle->best_rate = phase_rate(throttle, elapsed);
@@ -200,19 +223,28 @@ rf_throttle_wait(RfThrottle *throttle)
 			 atomic_load_explicit(&throttle->shown->waits, memory_order_relaxed) + 1);
 }
 
+/* Raises a peak of this phase, and that of all phases in shared memory. */
+static void
+raise_peak(uint32_t *peak, _Atomic uint32_t *shown, uint64_t outstanding)
+{
+	if (outstanding <= *peak)
+		return;
+	*peak = (uint32_t) outstanding;
+	if (shown != NULL && outstanding > atomic_load_explicit(shown, memory_order_relaxed))
+		atomic_store_explicit(shown, (uint32_t) outstanding, memory_order_relaxed);
+}
+
 void
 rf_throttle_post(RfThrottle *throttle, uint64_t outstanding, int64_t now)
 {
+	RfLaneThrottle *shown = throttle->shown;
+
 	if (throttle->posted == throttle->completed)
 		throttle->active_since = now;
 	throttle->posted++;
-	if (outstanding <= throttle->peak)
-		return;
-	throttle->peak = (uint32_t) outstanding;
-	if (throttle->shown != NULL &&
-		outstanding > atomic_load_explicit(&throttle->shown->peak, memory_order_relaxed))
-		atomic_store_explicit(&throttle->shown->peak, (uint32_t) outstanding,
-							  memory_order_relaxed);
+	raise_peak(&throttle->peak, shown == NULL ? NULL : &shown->peak, outstanding);
+	raise_peak(&throttle->peak_all, shown == NULL ? NULL : &shown->peak_all,
+			   throttle->posted - throttle->completed);
 }
 
 void

@@ -23,7 +23,9 @@ typedef struct RfThrottle
 	uint64_t	completed;		/* or given up */
 	uint64_t	work;			/* completed bytes, see throttle.c */
 	uint32_t	peak;			/* maximum on one queue pair in this phase */
-	uint32_t	demand;			/* rate of the window without a limit */
+	uint32_t	peak_all;		/* maximum in all */
+	uint32_t	demand;			/* both in the window without a limit */
+	uint32_t	demand_all;
 	bool		waited;			/* a request was held back in this phase */
 
 	/* A clock that runs only while something is outstanding, us. */

@@ -261,22 +261,22 @@ throttling(const RfLaneThrottle *throttle)
 {
 	uint32		c_max = atomic_load_explicit(&throttle->c_max, memory_order_relaxed);
 	uint32		peak = atomic_load_explicit(&throttle->peak, memory_order_relaxed);
+	uint32		peak_all = atomic_load_explicit(&throttle->peak_all, memory_order_relaxed);
 	bool		tried = false;
 
 	for (int i = 1; i < RF_CREDIT_CANDIDATES; i++)
 		tried |= atomic_load_explicit(&throttle->rate[i], memory_order_relaxed) > 0;
 	if (c_max > 0)
 		return psprintf("acts: at most %u requests are outstanding on a queue pair", c_max);
-	if (peak <= RF_CREDIT_SMALLEST)
-		return psprintf("nothing to limit: no queue pair had more than %u requests outstanding",
-						peak);
+	if (peak_all <= RF_CREDIT_FEWEST || peak <= 1)
+		return psprintf("nothing to limit: no more than %u requests were outstanding, %u on one "
+						"queue pair", peak_all, peak);
 	if (atomic_load_explicit(&throttle->epoch, memory_order_relaxed) == 0)
-		return psprintf("not decided: up to %u requests were outstanding on a queue pair, too "
-						"shortly to compare limits", peak);
+		return psprintf("not decided: up to %u requests were outstanding, %u on one queue pair, "
+						"too shortly to compare limits", peak_all, peak);
 	if (tried)
 		return "no limit seen: no number of outstanding requests was 5 % faster than no limit";
-	return psprintf("nothing to limit: when it was decided no queue pair had more than %d requests "
-					"outstanding", RF_CREDIT_SMALLEST);
+	return "nothing to limit: when it was decided last, too few requests were outstanding";
 }
 
 /* rdma.stat_lanes: a row per lane with its counters and settings. */

@@ -336,8 +336,8 @@ typedef struct RfFlow
 
 /* ---------- lanes, as shared memory sees them ---------- */
 
-#define RF_CREDIT_CANDIDATES	6	/* no limit, 4, 6, 8, 10, 12 (src/engine/throttle.c) */
-#define RF_CREDIT_SMALLEST	4
+#define RF_CREDIT_CANDIDATES	8	/* no limit, 1, 2, 4, 6, 8, 10, 12 (src/engine/throttle.c) */
+#define RF_CREDIT_FEWEST	4	/* requests of all queue pairs that a limit leaves a lane */
 
 /*
  * The decisions of a lane's credit throttle. The lane writes, any process reads; words of one
@@ -348,6 +348,7 @@ typedef struct RfLaneThrottle
 	_Atomic uint32_t c_max;		/* limit of requests outstanding on a queue pair; 0 = no limit */
 	_Atomic uint64_t epoch;		/* decisions so far */
 	_Atomic uint32_t peak;		/* most requests that were outstanding on one queue pair */
+	_Atomic uint32_t peak_all;	/* and on all of the lane together */
 	_Atomic uint64_t waits;		/* times that a flow had to wait for credit */
 	_Atomic uint64_t rate[RF_CREDIT_CANDIDATES];	/* of the last decision, bytes per second; 0 =
 													 * not tried, it could not matter */

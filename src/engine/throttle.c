@@ -29,6 +29,11 @@
  *  - A candidate that after a quarter of its window has not half the rate of the best so far is
  *    given up: on a link with high latency the small candidates would cost most of the possible
  *    gain.
+ *  - A statement sends in bursts, so windows of 8 ms differ by chance. The rate of a candidate is
+ *    the mean of its window and of its rate in the epoch before, if it was tried there; and for the
+ *    candidate that was kept in a stable phase, that is the rate of the whole phase. If the phase
+ *    had less than half or more than twice the rate that was expected, the load is another one, and
+ *    earlier epochs do not count.
  *  - The measure is bytes, plus a fixed amount per request. A lower limit makes requests wait,
  *    waiting requests merge, and merged requests are fewer and larger: counting requests would
  *    punish exactly that.
@@ -111,6 +116,7 @@ decide(RfThrottle *throttle)
 			best = i;
 	}
 	throttle->trying = -1;
+	throttle->kept = best;
 	set_c_max(throttle, candidates[best]);
 	start_phase(throttle);
 	if (throttle->shown != NULL)
@@ -135,21 +141,36 @@ phase_rate(const RfThrottle *throttle, int64_t elapsed)
 static void
 end_window(RfThrottle *throttle, uint64_t rate)
 {
+	uint64_t   *known = &throttle->rate[throttle->trying];
 	int			next;
 
-	throttle->rate[throttle->trying] = rate;
 	if (rate > throttle->best_rate)
 		throttle->best_rate = rate;
+	*known = *known == 0 ? rate : (*known + rate) / 2;
 	if (throttle->trying == 0)
 	{
 		throttle->demand = throttle->peak;
 		throttle->demand_all = throttle->peak_all;
 	}
 	next = worth_trying(throttle->trying + 1, throttle->demand, throttle->demand_all);
+	for (int skipped = throttle->trying + 1; skipped < next; skipped++)
+		throttle->rate[skipped] = 0;
 	if (next < RF_CREDIT_CANDIDATES)
 		start_window(throttle, next);
 	else
 		decide(throttle);
+}
+
+/* The stable phase is over and had that rate: begins an update phase. */
+static void
+try_again(RfThrottle *throttle, uint64_t rate)
+{
+	uint64_t	expected = throttle->rate[throttle->kept];
+
+	if (rate < expected / 2 || rate > expected * 2)
+		memset(throttle->rate, 0, sizeof(throttle->rate));
+	throttle->rate[throttle->kept] = throttle->best_rate = rate;
+	start_window(throttle, 0);
 }
 
 /*
@@ -183,11 +204,7 @@ advance(RfThrottle *throttle)
 	{
 		if (throttle->waited ||
 			worth_trying(1, throttle->peak, throttle->peak_all) < RF_CREDIT_CANDIDATES)
-		{
-			memset(throttle->rate, 0, sizeof(throttle->rate));
-			throttle->best_rate = phase_rate(throttle, elapsed);
-			start_window(throttle, 0);
-		}
+			try_again(throttle, phase_rate(throttle, elapsed));
 		else
 			start_phase(throttle);
 	}
@@ -209,6 +226,7 @@ rf_throttle_set(RfThrottle *throttle, int32_t setting)
 		return;
 	throttle->setting = setting;
 	throttle->trying = -1;
+	throttle->kept = 0;
 	throttle->settling = false;
 	set_c_max(throttle, setting > 0 ? (uint32_t) setting : NO_LIMIT);
 	start_phase(throttle);

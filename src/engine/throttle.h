@@ -34,13 +34,14 @@ typedef struct RfThrottle
 
 	/* Automatic choice. */
 	int			trying;			/* candidate on trial; -1 = stable phase */
+	int			kept;			/* candidate of the stable phase */
 	bool		settling;		/* requests posted under the previous value are not complete yet */
 	uint64_t	settled_at;		/* `completed` at that time */
 	int64_t		phase_start;	/* active time */
 	uint64_t	phase_work;
 	uint64_t	best_rate;		/* of the previous stable phase and of the candidates so far */
-	uint64_t	rate[RF_CREDIT_CANDIDATES]; /* of this update phase, bytes per second; 0 = not
-											 * tried */
+	uint64_t	rate[RF_CREDIT_CANDIDATES]; /* of this update phase and those before, bytes per
+											 * second; 0 = not tried */
 } RfThrottle;
 
 extern void rf_throttle_init(RfThrottle *throttle, RfLaneThrottle *shown);

@@ -116,7 +116,7 @@ COMMENT ON COLUMN rdma.stat_lanes.claims_asked IS
 COMMENT ON COLUMN rdma.stat_lanes.grants IS
     'receive buffers of this node''s shared pools that were granted to those that asked';
 COMMENT ON COLUMN rdma.stat_lanes.candidate_rates IS
-    'bytes per second that the last decision measured with no limit, 1, 2, 4, 6, 8, 10, 12; NULL: not tried, because '
+    'bytes per second that the last decision compared, with no limit, 1, 2, 4, 6, 8, 10, 12; NULL: not tried, because '
     'the load does not reach it or it would leave the lane fewer than 4 requests in all';
 COMMENT ON COLUMN rdma.stat_lanes.throttling IS
     'whether requests on a queue pair are limited (c_max), or why they are not';

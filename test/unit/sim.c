@@ -15,6 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "sim_private.h"
 
 SimFabric	sim_fabric = {
@@ -526,17 +527,16 @@ step_in_turn(void)
 	return false;
 }
 
-/* Earliest due event; among equals a random one. */
-static bool
-step_locked(void)
+/*
+ * The queue pair with the event that is due first, among equals a random one; NULL: there is none.
+ * *best_wr: its request to be executed, or NULL for an acknowledgement.
+ */
+static RfQp *
+next_event(SimWr **best_wr, uint64_t *best_due)
 {
 	RfQp	   *best = NULL;
-	SimWr	   *best_wr = NULL;
-	uint64_t	best_due = 0;
 	uint64_t	ties = 0;
 
-	if (sim_fabric.config.in_turn)
-		return step_in_turn();
 	for (RfQp *qp = sim_fabric.qps; qp != NULL; qp = qp->next)
 	{
 		SimWr	   *swr;
@@ -555,27 +555,46 @@ step_locked(void)
 				due = sim_fabric.adapter_free;
 			if (due < sim_fabric.now)
 				due = sim_fabric.now;
-			if (best == NULL || due < best_due)
+			if (best == NULL || due < *best_due)
 				ties = 0;
-			else if (due > best_due)
+			else if (due > *best_due)
 				continue;
 			if (random_u64() % ++ties == 0)
 			{
 				best = qp;
-				best_wr = kind == 0 ? swr : NULL;
-				best_due = due;
+				*best_wr = kind == 0 ? swr : NULL;
+				*best_due = due;
 			}
 		}
 	}
-	if (best == NULL)
-		return false;
-	sim_fabric.now = best_due;
+	return best;
+}
+
+/* Carries out an event that next_event has found. */
+static void
+step_to(RfQp *qp, SimWr *swr, uint64_t due)
+{
+	sim_fabric.now = due;
 	sim_fabric.counters.steps++;
-	if (best_wr != NULL)
-		execute(best, best_wr);
+	if (swr != NULL)
+		execute(qp, swr);
 	else
-		acknowledge(best);
-	return true;
+		acknowledge(qp);
+}
+
+static bool
+step_locked(void)
+{
+	SimWr	   *swr;
+	uint64_t	due;
+	RfQp	   *qp;
+
+	if (sim_fabric.config.in_turn)
+		return step_in_turn();
+	qp = next_event(&swr, &due);
+	if (qp != NULL)
+		step_to(qp, swr, due);
+	return qp != NULL;
 }
 
 bool
@@ -701,6 +720,38 @@ rf_sim_counters(RfSimCounters *counters)
 
 /* ---------- the fabric thread ---------- */
 
+/*
+ * Carries out the next event, or waits: until it is due, or for a call that may have made one. The
+ * fabric's time is the clock's, microseconds. While there is always something to do it may be
+ * behind, by what timers are late, and makes up for it; after a pause it is set.
+ */
+static void
+step_by_clock(void)
+{
+	SimWr	   *swr;
+	uint64_t	due;
+	RfQp	   *qp = next_event(&swr, &due);
+	uint64_t	clock = (uint64_t) rf_now_us();
+
+	if (qp == NULL)
+	{
+		pthread_cond_wait(&sim_fabric.work, &sim_fabric.lock);
+		sim_fabric.now = (uint64_t) rf_now_us();
+	}
+	else if (due > clock)
+	{
+		struct timespec until;
+
+		(void) clock_gettime(CLOCK_REALTIME, &until);
+		until.tv_nsec += (long) (due - clock) * 1000;
+		until.tv_sec += until.tv_nsec / 1000000000;
+		until.tv_nsec %= 1000000000;
+		(void) pthread_cond_timedwait(&sim_fabric.work, &sim_fabric.lock, &until);
+	}
+	else
+		step_to(qp, swr, due);
+}
+
 static void *
 fabric_main(void *unused)
 {
@@ -712,7 +763,14 @@ fabric_main(void *unused)
 	while (!sim_fabric.stop)
 	{
 		uint32_t	pause = sim_fabric.config.step_sleep_us;
-		bool		stepped = step_locked();
+		bool		stepped;
+
+		if (sim_fabric.config.by_clock)
+		{
+			step_by_clock();
+			continue;
+		}
+		stepped = step_locked();
 
 		/* With hundreds of threads it is long until this one runs again. */
 		for (int i = 0; stepped && sim_fabric.config.in_turn && i < 256 && step_locked(); i++)

@@ -42,6 +42,8 @@ typedef struct RfSimConfig
 								 * requests at once */
 	uint32_t	cache;			/* with service: that many outstanding fit its cache, with more
 								 * each takes longer in proportion; 0 = any */
+	bool		by_clock;		/* threads: a step is a microsecond, and nothing is due before its
+								 * time */
 	bool		in_turn;		/* queue pairs with work take turns, due or not: for fabrics of
 								 * thousands. From rf_sim_reset on, without delays */
 	int			strided;		/* RfDeviceCaps.max_strided; with service, each strided entry takes

@@ -176,7 +176,26 @@ test_change(void)
 	}
 	CHECK(atomic_load(&shown.rate[3]) > atomic_load(&shown.rate[0]));
 
-	/* And back to no limit when nothing thrashes. */
+	/* Ten times slower, and no limit helps: what was measured before must not count. */
+	config.service = 100;
+	config.latency = 1000;
+	config.cache = 0;
+	rf_sim_configure(&config);
+	changed = rf_sim_now();
+	while (atomic_load(&shown.c_max) != 0 || throttle.trying >= 0)
+	{
+		(void) turn(BACKLOG);
+		CHECK(rf_sim_now() - changed < 2 * EPOCH_US);
+	}
+	changed = atomic_load(&shown.epoch);
+	while (atomic_load(&shown.epoch) < changed + 3)
+	{
+		(void) turn(BACKLOG);
+		CHECK(atomic_load(&shown.c_max) == 0 || throttle.trying >= 0);
+	}
+
+	/* And fast again, where nothing thrashes. */
+	config.service = 10;
 	config.latency = 400;
 	config.cache = 0;
 	rf_sim_configure(&config);

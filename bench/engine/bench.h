@@ -30,7 +30,6 @@ typedef enum BenchKind
 	BENCH_FLOWS = 0,			/* each thread has flows of its own */
 	BENCH_STATIC,				/* in turn */
 	BENCH_BALANCE,				/* to the consumer with most free receive buffers */
-	BENCH_REPLICATE,			/* to all, which see them in one order */
 	BENCH_VALUES				/* as BENCH_FLOWS, but messages that need not fit a slot
 								 * (values.c); one flow and thread */
 } BenchKind;
@@ -91,7 +90,6 @@ typedef struct BenchResult
 	uint64_t	messages;
 	uint64_t	bytes;			/* payload, as the consumers saw it */
 	uint64_t	group_bytes[BENCH_GROUPS];
-	uint64_t	hashes[BENCH_MAX_CONSUMERS];	/* replicate: of the order that each consumer saw */
 	double		cpu[2];			/* seconds, of the producer's and the consumer's node */
 	uint64_t	work_requests;	/* these of the producer's lanes */
 	uint64_t	doorbells;

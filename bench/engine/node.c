@@ -636,7 +636,6 @@ collect(Node *node)
 
 		result->messages += backend->messages;
 		result->bytes += backend->bytes;
-		result->hashes[backend->member % BENCH_MAX_CONSUMERS] = backend->hash;
 		result->group_bytes[backend->group - node->load->groups] += backend->bytes;
 		if (more == 0)
 			continue;

@@ -23,7 +23,6 @@ typedef struct Backend
 	uint32_t	member;			/* among its group's threads on this node */
 	uint64_t	messages;
 	uint64_t	bytes;
-	uint64_t	hash;			/* replicate: of the order it saw */
 	uint32_t   *samples;		/* ns */
 	uint32_t	sample_count;
 } Backend;

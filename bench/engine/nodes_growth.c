@@ -14,7 +14,7 @@
 
 #include "nodes.h"
 
-#include "shmem/group_order.h"
+#include "shmem/group_desc.h"
 #include "techniques.h"
 
 #define PATIENCE		8		/* attempts to claim a buffer, after which a lane asks for one:

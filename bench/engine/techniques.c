@@ -426,55 +426,6 @@ balance(const char *transport)
 			  "1.52: 3.2 s static, 2.1 s balanced (Zero-sided, fig. 9)");
 }
 
-static double
-order_differs(const BenchResult *result)
-{
-	double		different = 0;
-
-	for (int c = 1; c < BENCH_MAX_CONSUMERS; c++)
-		different += result->hashes[c] != 0 && result->hashes[c] != result->hashes[0];
-	return different;
-}
-
-/*
- * Zero-sided 5 and 7.2: two producers, every consumer sees all of both in one order. Consumers take
- * 1 ms for a batch, so that two cores are enough.
- */
-static void
-replicate(const char *transport)
-{
-	static const char *const names[] = {"1 consumer", "2 consumers", "3 consumers", "4 consumers"};
-	BenchLoad	loads[4];
-	BenchSeries series;
-	double		different = 0;
-
-	for (int v = 0; v < 4; v++)
-	{
-		loads[v] = base_load(transport, names[v]);
-		loads[v].milliseconds = 2 * bench_ms;
-		loads[v].groups[0] = (BenchGroup)
-		{
-			.flows = 2 * (v + 1), .threads = 2, .kind = BENCH_REPLICATE, .consumers = v + 1,
-				.pause_us = {1000, 1000, 1000, 1000}, .slots = 8, .slot_size = 256 << 10
-		};
-	}
-	series = bench_series("replicate", "2 producers", loads, 4);
-	for (int v = 1; v < 4; v++)
-		for (int r = 0; r < series.rounds; r++)
-			different += order_differs(&series.results[r * series.variants + v]);
-	for (int v = 1; v < 4; v++)
-	{
-		char		what[64];
-
-		snprintf(what, sizeof(what), "bandwidth of each consumer, %s over 1", names[v]);
-		bench_row("replicate", transport, what,
-				  bench_ratio(&series, bench_bandwidth, v, 0) / (v + 1), true,
-				  target(transport, "shm", 0.8), "flat for 1 to 4 consumers (Zero-sided, fig. 10)");
-	}
-	bench_row("replicate", transport, "consumers that saw another order than the first", different,
-			  false, 0, "always ordered");
-}
-
 /*
  * Ren et al. 4.3, figure 9: claimants of one pool's buffers. Interleaved as the other techniques;
  * there is no flow, so there are no lines of figures.
@@ -796,7 +747,6 @@ const Technique techniques[] = {
 	{"credits", {"tcp", "shm", "verbs"}, credits},
 	{"registration", {"shm", "tcp", "verbs"}, registration},
 	{"balance", {"shm", "tcp", "verbs"}, balance},
-	{"replicate", {"shm", "tcp", "verbs"}, replicate},
 	{"backoff", {"memory"}, backoff},
 	{"pool", {"shm", "tcp", "verbs"}, receive_pool},
 	{"scale", {"shm", "tcp", "sim"}, scale},

@@ -112,7 +112,6 @@ extern bool rf_flow_acquire(RfFlowHandle *flow, RfBuffer *buffer);
 extern void rf_flow_submit(RfFlowHandle *flow, const RfBuffer *buffer, uint32_t length,
 						   uint32_t flags, uint64_t rows);
 
-/* Submit to several flows: each lane is woken once, after all of its slots are in place. */
 typedef struct RfFlowSubmit
 {
 	RfFlowHandle *flow;
@@ -124,6 +123,7 @@ typedef struct RfFlowSubmit
 	uint64_t	rows;
 } RfFlowSubmit;
 
+/* Submit to several flows: each lane is woken once, after all of its slots are in place. */
 extern void rf_flow_submit_all(const RfFlowSubmit *submits, int count);
 
 /*
@@ -182,13 +182,6 @@ extern bool rf_flow_landed(RfFlowHandle *flow); /* all is in the reader's buffer
 extern uint32_t rf_flow_credit(RfFlowHandle *flow); /* receive buffers that nothing was submitted
 													 * for yet */
 extern RfStopReason rf_flow_stop_reason(RfFlowHandle *flow);
-
-/*
- * For two open flows of a producer: each slot claims its pool buffer at the first flow before the
- * second (receive.h).
- */
-extern void rf_flow_claim_in_order(RfFlowHandle *first, RfFlowHandle *then);
-extern bool rf_flow_is_pooled(RfFlowHandle *flow);
 
 /*
  * Sleep until one of several flows has the event that its entry waits for, `socket` is readable, or

@@ -1,6 +1,6 @@
 /*
- * group.h - flows between P producers and C consumers: gather, balance, repartition, replicate (the
- * flow kinds of Jasny et al., "Zero-sided RDMA", 5).
+ * group.h - flows between P producers and C consumers: balance and repartition (two of the flow
+ * kinds of Jasny et al., "Zero-sided RDMA", 5).
  *
  * A group is made of pair flows (flow.h), one per producer and consumer; each pair has its own
  * buffers at both ends, so memory is bounded by pairs x slot_count x slot_size, and a consumer that
@@ -8,51 +8,30 @@
  * producer and a consumer, and members may share a node (whose engine must then be connected to
  * itself).
  *
- *   gather        one consumer
  *   balance       a batch goes to the consumer with most free receive buffers: each gets what it
  *                 can take
- *   repartition   the producer names the consumer of each batch
- *   replicate     every consumer gets every batch, all in the same order; a batch is seen by all
- *                 consumers or not at all
+ *   repartition   the producer names the consumer of each batch; rows for all consumers are a batch
+ *                 for each, which lies once where their flows can send from one memory
+ *                 (shmem/value.h, rf_value_common)
  *
  * Forming a group. The coordinator makes a description (rf_group_desc_init), every consumer listens
  * and fills in its addresses (rf_group_listen), the answers are merged (rf_group_desc_merge), and
- * the result goes to the producers (rf_group_open) and, for replicate, to the consumers once more
- * (rf_group_begin). The engines of all pairs of nodes must be connected before (rf_group_greet,
- * rdma_internal.hello, rf_group_connect).
- *
- * Replicate. The first consumer decides the order: batches that have arrived at every consumer are
- * appended to the order log, a batch of each producer in turn, and the log goes to the other
- * consumers. They report to it which batches have arrived. A slot is given to the caller only when
- * it is in the log; so
- *   - all see one order, the log, which has one writer and comes over one flow;
- *   - a consumer that sees a slot knows that all have it in their own memory: from then on only the
- *     end of a whole member keeps it from being seen, and that is an error at all members (a
- *     producer sees STOP or a lost connection and gives up its other pairs, consumers see an end
- *     without an end-of-stream);
- *   - nothing waits for a producer that is silent, and no producer can hold up a batch that
- *     another has sent.
- * A batch lies once for all consumers where their flows can send from one memory (shmem/value.h,
- * rf_value_common), else it is copied into a slot of each.
- * The log moves at the pace of the slowest consumer, as do the producers, since the buffers of
- * all pairs must take each batch. The decision lies with a consumer and not with the producers
- * because these compute their next batch for as long as it takes, while consumers wait.
+ * the result goes to the producers (rf_group_open_begin). The engines of all pairs of nodes must be
+ * connected before (rf_group_greet, rdma_internal.hello, rf_group_connect).
  *
  * Ending. Each pair ends with counts that its consumer checks; a consumer's end is the end of all
  * its pairs. A consumer that wants no more says so (rf_group_stop): producers get
- * RF_ACQUIRE_STOPPED. In repartition that is meant for this consumer alone; in gather and balance
- * for all. A replicating one reads on without giving anything out, since the other consumers need
- * it, until the end or until all of them have stopped. A member that ends without end, stop or
- * leave causes an error at its peers.
+ * RF_ACQUIRE_STOPPED. In repartition that is meant for this consumer alone; in balance for all. A
+ * member that ends without end, stop or leave causes an error at its peers.
  *
- * Plain C parts: shmem/group_desc.h and shmem/group_order.h.
+ * Plain C parts: shmem/group_desc.h and shmem/group_turn.h.
  */
 #ifndef RF_GROUP_H
 #define RF_GROUP_H
 
 #include "rdma_fdw/client.h"
 #include "rdma_fdw/flow.h"
-#include "shmem/group_order.h"
+#include "shmem/group_turn.h"
 
 /*
  * Other modules use it (test/modules/flow_kinds); since PostgreSQL 16 extensions are built with
@@ -70,7 +49,7 @@ typedef struct RfGroup RfGroup;
 typedef struct RfGroupBuffer
 {
 	RfBuffer	buffer;
-	int			member;			/* the sender; for a producer the receiver, RF_GROUP_ANY: all */
+	int			member;			/* the sender; for a producer the receiver */
 } RfGroupBuffer;
 
 /*
@@ -96,8 +75,7 @@ extern int	rf_group_connect(const char *host, const void *hello, size_t length,
 /*
  * Consumer: listen for all producers; fills in the consumer's addresses in *desc. A backend that is
  * also producer `own` (RF_GROUP_ANY: it is not a producer) needs no flow for its rows to itself:
- * that pair's address stays unknown, and the caller hands rows over by itself. Not in
- * RF_GROUP_REPLICATE, whose order consists of arrivals.
+ * that pair's address stays unknown, and the caller hands rows over by itself.
  */
 extern RfGroup *rf_group_listen(RfGroupDesc *desc, uint32_t consumer, int own);
 
@@ -109,20 +87,10 @@ extern void rf_group_lend_for(RfGroup *group, uint32 ms);
 extern void rf_group_require_lent(RfGroup *group);
 
 /*
- * Consumer of a replicating group: called once all addresses are known. Does nothing for the other
- * kinds.
- */
-extern void rf_group_begin(RfGroup *group, RfGroupDesc *desc);
-
-/*
- * Producer: open all pairs at once and wait for all, but for the pair with consumer `own`, which is
- * this backend, too (RF_GROUP_ANY: no such consumer). ERROR when one fails.
- */
-extern RfGroup *rf_group_open(RfGroupDesc *desc, uint32_t producer, int own);
-
-/*
- * The same in two steps, so that several groups open at the same time. After an error of the second
- * the caller closes the group, or its resource owner does.
+ * Producer: opens all pairs at once, but for the pair with consumer `own`, which is this backend,
+ * too (RF_GROUP_ANY: no such consumer); and waits for all. In two steps, so that several groups
+ * open at the same time. ERROR when one fails; after an error of the second the caller closes the
+ * group, or its resource owner does.
  */
 extern RfGroup *rf_group_open_begin(RfGroupDesc *desc, uint32_t producer, int own);
 extern void rf_group_open_end(RfGroup *group);
@@ -142,22 +110,19 @@ extern void rf_group_join(RfGroup *group, RfGroupDesc *desc);
 extern RfFlowPoll rf_group_poll(RfGroup *group, RfGroupBuffer *buffer);
 extern void rf_group_release(RfGroup *group, const RfGroupBuffer *buffer);
 
-/* Rows and bytes that came from one producer. */
-extern void rf_group_totals(RfGroup *group, uint32_t producer, uint64_t *rows, uint64_t *bytes);
-
 /* Balance: asks producers to send nothing new; the caller then reads on until the end. */
 extern void rf_group_leave(RfGroup *group);
 
 /*
  * Consumer: stops reading and releases all buffers. Only rf_group_close may follow. Waits until
- * every producer has opened its pair, and in replicate for the other consumers. Without this call,
- * closing early is an error for a producer that has not opened yet.
+ * every producer has opened its pair. Without this call, closing early is an error for a producer
+ * that has not opened yet.
  */
 extern void rf_group_stop(RfGroup *group);
 
 /*
  * Producer: a buffer for the next part of a batch. repartition: towards `consumer`; a batch for
- * each may be under way. Other kinds: RF_GROUP_ANY. Asking again before submitting gives the same
+ * each may be under way. balance: RF_GROUP_ANY. Asking again before submitting gives the same
  * one. RF_ACQUIRE_STOPPED: this consumer (repartition) or all consumers have stopped.
  */
 extern RfAcquire rf_group_try_acquire(RfGroup *group, int consumer, RfGroupBuffer *buffer);
@@ -207,8 +172,7 @@ extern int	rf_groups_wait_also(RfGroup *const *groups, int count, const RfFlowSl
 
 /*
  * Closes the group's flows. If a producer has not finished, its consumers get an error. A consumer
- * that has neither ended nor stopped stops now; in replicate the other members get an error
- * instead.
+ * that has neither ended nor stopped stops now.
  */
 extern void rf_group_close(RfGroup *group);
 

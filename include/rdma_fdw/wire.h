@@ -477,9 +477,7 @@ typedef struct RfStoreReply
 /*
  * Description of a group of flows (group.h): RfGroupHeader, then an RfNodeId for every producer and
  * every consumer, then the addresses: for every consumer, for every producer, the entry that the
- * producer opens; RF_GROUP_REPLICATE: then for every consumer but the first the entry at that
- * consumer that takes the order, and then for each of them the entry at the first consumer that
- * takes its arrivals.
+ * producer opens.
  */
 #define RF_GROUP_MAGIC		0x50524752u /* "RGRP" */
 
@@ -721,26 +719,5 @@ typedef struct RfTupleRun
 #define RF_ITEM_NORMAL		1
 #define RF_ITEM(offset, length) \
 	((uint32_t) (offset) | (uint32_t) RF_ITEM_NORMAL << 15 | (uint32_t) (length) << 17)
-
-/*
- * Messages between the consumers of a replicating group, each in one slot. ARRIVALS goes to the
- * first consumer: for every producer twice the number of slots that have arrived here, plus 1 when
- * its stream has ended. ORDER comes from it: the producers of the next `count` slots.
- */
-#define RF_ORDER_ARRIVALS	1
-#define RF_ORDER_LOG		2
-
-#define RF_ORDER_DRAINS		0x1 /* ARRIVALS: this consumer wants no more */
-#define RF_ORDER_COMPLETE	0x1 /* LOG: nothing follows, all streams have ended */
-#define RF_ORDER_STOPPED	0x2 /* LOG: nothing follows, no consumer wants more */
-
-typedef struct RfOrderHeader	/* ARRIVALS: followed by uint64_t[producers]; LOG: by
-								 * uint16_t[count] */
-{
-	uint16_t	kind;
-	uint16_t	flags;
-	uint32_t	count;			/* of the following bytes */
-	uint64_t	first;			/* LOG: number of slots ordered before */
-} RfOrderHeader;
 
 #endif

@@ -68,11 +68,7 @@ rf_claims_attach(RfLaneThread *lane, LaneFlow *local, RfFlow *flow)
 	LaneClaims *claims;
 
 	if (local->producer ? flow->memory.pool_buffers == 0 : flow->pool == NULL)
-	{
-		/* Flows that claim after it need not wait for it. */
-		atomic_store(&flow->claimed, UINT64_MAX);
 		return true;
-	}
 	claims = calloc(1, sizeof(*claims));
 	if (claims == NULL)
 		return false;
@@ -149,23 +145,15 @@ rf_claims_detach(RfLaneThread *lane, LaneFlow *local)
 
 /* Number of slots that are READY, have credit, and neither a buffer nor an attempt for one. */
 static uint32_t
-buffers_needed(RfLaneThread *lane, const LaneFlow *local, const RfFlow *flow)
+buffers_needed(const LaneFlow *local, const RfFlow *flow)
 {
 	const LaneClaims *claims = local->claims;
 	uint64_t	limit = atomic_load(&flow->handed);
-	uint32_t	after = atomic_load_explicit(&flow->claim_after, memory_order_relaxed);
 	uint64_t	have = local->moved + claims->held_count + claims->under_way + claims->asked -
 		claims->granted;
 
 	if (limit > local->credit + local->window)
 		limit = local->credit + local->window;
-	if (after != 0)
-	{
-		uint64_t	before = atomic_load(&lane->flows[after - 1].claimed);
-
-		if (limit > before)
-			limit = before;
-	}
 	return limit > have ? (uint32_t) (limit - have) : 0;
 }
 
@@ -294,7 +282,7 @@ rf_claims_want(RfLaneThread *lane, uint32_t index)
 {
 	LaneFlow   *local = lane->local[index];
 	LaneClaims *claims = local->claims;
-	uint32_t	needed = buffers_needed(lane, local, &lane->flows[index]);
+	uint32_t	needed = buffers_needed(local, &lane->flows[index]);
 
 	if (claims->claimable == 0)
 	{
@@ -331,7 +319,7 @@ rf_claims_want(RfLaneThread *lane, uint32_t index)
 	if (claims->listed)
 		list_remove(lane, &lane->claiming, local);
 	if (claims->out == 0 && claims->held_count == 0 &&
-		buffers_needed(lane, local, &lane->flows[index]) > 0)
+		buffers_needed(local, &lane->flows[index]) > 0)
 		ask(lane, index, 1);
 }
 
@@ -353,20 +341,11 @@ hold(RfLaneThread *lane, uint32_t index, uint32_t buffer)
 {
 	LaneFlow   *local = lane->local[index];
 	LaneClaims *claims = local->claims;
-	RfFlow	   *flow = &lane->flows[index];
-	uint32_t	before = atomic_load_explicit(&flow->claim_before, memory_order_relaxed);
 
 	claims->held[(claims->held_first + claims->held_count++) % RF_MAX_SLOTS] = (uint8_t) buffer;
 	claims->busy |= UINT64_C(1) << buffer;
 	claims->holding |= UINT64_C(1) << buffer;
-	lane_count(&flow->stats.claims, 1);
-	atomic_store(&flow->claimed, local->moved + claims->held_count);
-	if (before != 0)
-	{
-		uint32_t	owner = lane->flows[before - 1].memory.lane % RF_MAX_LANES;
-
-		rf_lane_ring(&lane->config.shared->lanes[owner], lane->flows, before - 1);
-	}
+	lane_count(&lane->flows[index].stats.claims, 1);
 }
 
 bool

@@ -344,19 +344,6 @@ rf_flow_credit(RfFlowHandle *handle)
 	return limit > handle->cursor.next ? (uint32_t) (limit - handle->cursor.next) : 0;
 }
 
-bool
-rf_flow_is_pooled(RfFlowHandle *handle)
-{
-	return handle->flow->memory.pool_buffers > 0;
-}
-
-void
-rf_flow_claim_in_order(RfFlowHandle *first, RfFlowHandle *then)
-{
-	atomic_store(&then->flow->claim_after, first->index + 1);
-	atomic_store(&first->flow->claim_before, then->index + 1);
-}
-
 RfStopReason
 rf_flow_stop_reason(RfFlowHandle *handle)
 {

@@ -21,8 +21,6 @@
 #include "rdma_fdw/guc.h"
 #include "shmem/peer_table.h"
 
-static const char *const kind_names[] = {"", "gather", "balance", "repartition", "replicate"};
-
 /* ---------- descriptions ---------- */
 
 RfGroupDesc *
@@ -166,8 +164,7 @@ describe_group(void *argument)
 	for (size_t i = 0; i < sizeof(group->id); i++)
 		snprintf(id + 2 * i, 3, "%02x", group->id[i]);
 	errcontext("%s %u of %s flow %s", group->role == RF_FLOW_PRODUCER ? "producer" : "consumer",
-			   group->member,
-			   kind_names[group->kind], id);
+			   group->member, group->kind == RF_GROUP_BALANCE ? "balance" : "repartition", id);
 }
 
 void
@@ -216,7 +213,6 @@ rf_group_new(const RfGroupDesc *desc, const RfGroupEnd *end, uint32 member)
 	memcpy(group->id, desc->id, sizeof(group->id));
 	group->slot_count = desc->slot_count;
 	group->slot_size = desc->slot_size;
-	group->consumers = desc->consumers;
 	group->turn.torn = -1;
 	rf_group_grow(group, role == RF_FLOW_PRODUCER ? desc->consumers : desc->producers);
 	return group;
@@ -252,23 +248,15 @@ rf_group_join(RfGroup *group, RfGroupDesc *desc)
 	rf_group_end_context(&context);
 }
 
-static void
-close_pairs(GroupPair *pairs, uint32 count)
-{
-	for (uint32 i = 0; pairs != NULL && i < count; i++)
-	{
-		if (pairs[i].flow != NULL)
-			rf_flow_close(pairs[i].flow);
-		pairs[i].flow = NULL;
-	}
-}
-
 void
 rf_group_close(RfGroup *group)
 {
-	close_pairs(group->pairs, group->pair_count);
-	close_pairs(group->tell, group->consumers);
-	close_pairs(group->hear, group->consumers);
+	for (uint32 i = 0; i < group->pair_count; i++)
+	{
+		if (group->pairs[i].flow != NULL)
+			rf_flow_close(group->pairs[i].flow);
+		group->pairs[i].flow = NULL;
+	}
 	if (group->pool != NULL)
 		rf_receive_close(group->pool);
 	group->pool = NULL;
@@ -293,7 +281,7 @@ rf_groups_wait_also(RfGroup *const *groups, int count, const RfFlowSleep *also, 
 	ErrorContextCallback context;
 
 	for (int i = 0; i < count; i++)
-		most += groups[i]->pair_count + 2 * groups[i]->consumers;
+		most += groups[i]->pair_count;
 	sleeps = palloc((most + 1) * sizeof(RfFlowSleep));
 	for (int i = 0; i < count; i++)
 		sleep_count += groups[i]->end->sleeps(groups[i], sleeps + sleep_count);

@@ -4,8 +4,7 @@
  *
  * group.c          descriptions, peers, waiting, closing
  * group_produce.c  a producer: open, route, end
- * group_consume.c  a consumer: listen, take in turn, the replicating consumer's talk with the
- * rest
+ * group_consume.c  a consumer: listen, take in turn
  *
  * Everything here belongs to one backend.
  */
@@ -30,10 +29,6 @@ typedef struct GroupPair
 	RfFlowHandle *flow;			/* NULL: closed */
 	GroupPairState state;
 	bool		wanted;			/* producing end: an acquire was refused */
-	uint64		polled;			/* consumer: slots taken, given to the caller, released by it */
-	uint64		given;
-	uint64		released;
-	RfBuffer   *held;			/* replicate: ring of slot_count, polled and not given out yet */
 } GroupPair;
 
 /* The functions that a producing and a consuming member implement each in their own way. */
@@ -67,23 +62,12 @@ struct RfGroup
 	bool		finishing;
 	uint32	   *free_buffers;	/* balance, producer: scratch */
 
-	/* Producer, repartition and replicate: the batch for all consumers. */
+	/* Producer, repartition: the batch for all consumers. */
 	uint8_t    *common;			/* NULL: not granted */
 	uint64		common_number;	/* of the batch */
 	uint64		common_copied;	/* bytes to each consumer that were not sent from there */
 	RfReceivePool *pool;		/* consumer: of the pairs that began with it; NULL: each pair has
 								 * its own buffers */
-
-	/*
-	 * Replicate, consumer. The first consumer has pairs with each other consumer ([0] unused); all
-	 * other consumers have [0] only.
-	 */
-	RfOrder    *order;
-	uint32		consumers;
-	uint32		unreported;		/* slots given out since the last talk with the other consumers */
-	int			rest_of;		/* producer whose batch was given out in part, or -1 */
-	GroupPair  *tell;			/* our news for them */
-	GroupPair  *hear;
 };
 
 /* group.c */
@@ -94,12 +78,5 @@ extern void rf_group_fail(const GroupPair *pair, const char *format,
 						  uint32 member) __attribute__((noreturn, format(printf, 2, 0)));
 extern void rf_group_begin_context(ErrorContextCallback *context, RfGroup *group);
 extern void rf_group_end_context(ErrorContextCallback *context);
-
-/* group_produce.c */
-/*
- * One producing pair, also those between consumers: OPENING to LIVE, then a buffer; the reader's
- * STOP for a failure raises.
- */
-extern RfAcquire rf_group_pair_acquire(GroupPair *pair, uint32 member, RfBuffer *buffer);
 
 #endif

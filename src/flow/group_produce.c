@@ -15,8 +15,9 @@
 #include "rdma_fdw/guc.h"
 #include "shmem/value.h"
 
-RfAcquire
-rf_group_pair_acquire(GroupPair *pair, uint32 member, RfBuffer *buffer)
+/* The next buffer of one pair, which is opening or open. The reader's STOP for a failure raises. */
+static RfAcquire
+acquire(GroupPair *pair, uint32 member, RfBuffer *buffer)
 {
 	RfAcquire	result;
 
@@ -61,27 +62,6 @@ open_pairs(RfGroup *group, RfGroupDesc *desc, uint32 from, int own)
 		group->pairs[consumer].flow = rf_flow_open_begin(peer, address->flow, address->key);
 		group->pairs[consumer].state = PAIR_OPENING;
 		group->pairs[consumer].wanted = true;
-	}
-}
-
-/*
- * A batch that has a buffer at one consumer and waits for one at another holds the first until it
- * is ordered; all producers take them in one order, so they cannot wait for each other (receive.h).
- */
-static void
-claim_in_order(RfGroup *group)
-{
-	RfFlowHandle *last = NULL;
-
-	for (uint32 consumer = 0; consumer < group->pair_count; consumer++)
-	{
-		RfFlowHandle *flow = group->pairs[consumer].flow;
-
-		if (!rf_flow_is_pooled(flow))
-			continue;
-		if (last != NULL)
-			rf_flow_claim_in_order(last, flow);
-		last = flow;
 	}
 }
 
@@ -140,8 +120,6 @@ rf_group_open_begin(RfGroupDesc *desc, uint32_t producer, int own)
 	RfGroup    *group = rf_group_new(desc, &producing, producer);
 	ErrorContextCallback context;
 
-	if (own >= 0 && group->kind == RF_GROUP_REPLICATE)
-		elog(ERROR, "a replicating flow needs all of its pairs");
 	PG_TRY();
 	{
 		rf_group_begin_context(&context, group);
@@ -191,27 +169,7 @@ rf_group_open_end(RfGroup *group)
 	rf_group_begin_context(&context, group);
 	while (!all_opened(group))
 		(void) rf_groups_wait(&group, 1, PGINVALID_SOCKET, -1);
-	if (group->kind == RF_GROUP_REPLICATE)
-		claim_in_order(group);
 	rf_group_end_context(&context);
-}
-
-RfGroup *
-rf_group_open(RfGroupDesc *desc, uint32_t producer, int own)
-{
-	RfGroup    *group = rf_group_open_begin(desc, producer, own);
-
-	PG_TRY();
-	{
-		rf_group_open_end(group);
-	}
-	PG_CATCH();
-	{
-		rf_group_close(group);
-		PG_RE_THROW();
-	}
-	PG_END_TRY();
-	return group;
 }
 
 /* ---------- batches for all consumers ---------- */
@@ -246,14 +204,16 @@ common_memory(RfGroup *group, uint32_t bytes)
 	return memory;
 }
 
-/* As rf_group_common. */
-static RfAcquire
-common_place(RfGroup *group, uint32_t bytes, uint8_t **place)
+RfAcquire
+rf_group_common(RfGroup *group, uint32_t bytes, uint8_t **place)
 {
+	ErrorContextCallback context;
 	RfAcquire	result = RF_ACQUIRED;
 	bool		sent = true;
 
+	Assert(group->kind == RF_GROUP_REPARTITION);
 	*place = NULL;
+	rf_group_begin_context(&context, group);
 	if (group->common == NULL)
 		group->common = common_memory(group, bytes);
 	for (uint32 consumer = 0; consumer < group->pair_count && group->common != NULL; consumer++)
@@ -263,7 +223,7 @@ common_place(RfGroup *group, uint32_t bytes, uint8_t **place)
 
 		if (pair->state == PAIR_NONE)
 			continue;
-		switch (rf_group_pair_acquire(pair, consumer, &buffer))
+		switch (acquire(pair, consumer, &buffer))
 		{
 			case RF_ACQUIRED:
 				break;
@@ -277,18 +237,6 @@ common_place(RfGroup *group, uint32_t bytes, uint8_t **place)
 	}
 	if (group->common != NULL && result == RF_ACQUIRED && sent)
 		*place = group->common + group->common_number % group->slot_count * group->slot_size;
-	return result;
-}
-
-RfAcquire
-rf_group_common(RfGroup *group, uint32_t bytes, uint8_t **place)
-{
-	ErrorContextCallback context;
-	RfAcquire	result;
-
-	Assert(group->kind == RF_GROUP_REPARTITION);
-	rf_group_begin_context(&context, group);
-	result = common_place(group, bytes, place);
 	rf_group_end_context(&context);
 	return result;
 }
@@ -308,7 +256,7 @@ end_pair(RfGroup *group, uint32 consumer)
 	GroupPair  *pair = &group->pairs[consumer];
 	RfBuffer	buffer;
 
-	if (rf_group_pair_acquire(pair, consumer, &buffer) == RF_ACQUIRED)
+	if (acquire(pair, consumer, &buffer) == RF_ACQUIRED)
 	{
 		rf_flow_finish_begin(pair->flow);
 		pair->state = PAIR_ENDING;
@@ -328,8 +276,7 @@ acquire_balanced(RfGroup *group, RfGroupBuffer *buffer)
 	if (group->turn.torn >= 0)
 	{
 		buffer->member = group->turn.torn;
-		return rf_group_pair_acquire(&group->pairs[group->turn.torn], group->turn.torn,
-									 &buffer->buffer);
+		return acquire(&group->pairs[group->turn.torn], group->turn.torn, &buffer->buffer);
 	}
 
 	for (uint32 consumer = 0; consumer < group->pair_count; consumer++)
@@ -351,14 +298,14 @@ acquire_balanced(RfGroup *group, RfGroupBuffer *buffer)
 		 * is over.
 		 */
 		if (pair->state == PAIR_LIVE && rf_flow_stop_reason(pair->flow) != RF_STOP_NONE)
-			return rf_group_pair_acquire(pair, consumer, &buffer->buffer);
+			return acquire(pair, consumer, &buffer->buffer);
 		some_live = some_live || pair->state == PAIR_LIVE || pair->state == PAIR_OPENING;
 		pair->wanted = pair->state == PAIR_LIVE || pair->state == PAIR_OPENING;
 	}
 	while ((best = rf_group_most_free(group->free_buffers, group->pair_count,
 									  group->turn.next)) >= 0)
 	{
-		RfAcquire	result = rf_group_pair_acquire(&group->pairs[best], best, &buffer->buffer);
+		RfAcquire	result = acquire(&group->pairs[best], best, &buffer->buffer);
 
 		if (result != RF_ACQUIRE_FULL)
 		{
@@ -371,39 +318,6 @@ acquire_balanced(RfGroup *group, RfGroupBuffer *buffer)
 	return some_live ? RF_ACQUIRE_FULL : RF_ACQUIRE_STOPPED;
 }
 
-/*
- * A slot towards every consumer: the least free of them decides. The caller fills the first
- * consumer's, or the memory that all are sent from.
- */
-static RfAcquire
-acquire_all(RfGroup *group, RfGroupBuffer *buffer)
-{
-	RfAcquire	result = RF_ACQUIRED;
-	uint8_t    *place;
-
-	for (uint32 consumer = group->pair_count; consumer-- > 0;)
-	{
-		switch (rf_group_pair_acquire(&group->pairs[consumer], consumer, &buffer->buffer))
-		{
-			case RF_ACQUIRED:
-				break;
-			case RF_ACQUIRE_FULL:
-				result = RF_ACQUIRE_FULL;
-				break;
-			case RF_ACQUIRE_STOPPED:
-				return RF_ACQUIRE_STOPPED;	/* sent only when no consumer wants more */
-		}
-	}
-	buffer->member = RF_GROUP_ANY;
-	if (result == RF_ACQUIRED)
-	{
-		result = common_place(group, buffer->buffer.length, &place);
-		if (place != NULL)
-			buffer->buffer.data = place;
-	}
-	return result;
-}
-
 RfAcquire
 rf_group_try_acquire(RfGroup *group, int consumer, RfGroupBuffer *buffer)
 {
@@ -414,19 +328,12 @@ rf_group_try_acquire(RfGroup *group, int consumer, RfGroupBuffer *buffer)
 		consumer >= (int) group->pair_count)
 		elog(ERROR, "invalid use of a flow: consumer %d", consumer);
 	rf_group_begin_context(&context, group);
-	switch (group->kind)
+	if (group->kind == RF_GROUP_BALANCE)
+		result = acquire_balanced(group, buffer);
+	else
 	{
-		case RF_GROUP_BALANCE:
-			result = acquire_balanced(group, buffer);
-			break;
-		case RF_GROUP_REPLICATE:
-			result = acquire_all(group, buffer);
-			break;
-		default:
-			buffer->member = Max(consumer, 0);
-			result = rf_group_pair_acquire(&group->pairs[buffer->member], buffer->member,
-										   &buffer->buffer);
-			break;
+		buffer->member = consumer;
+		result = acquire(&group->pairs[consumer], consumer, &buffer->buffer);
 	}
 	rf_group_end_context(&context);
 	return result;
@@ -436,44 +343,7 @@ void
 rf_group_submit(RfGroup *group, const RfGroupBuffer *buffer, uint32_t length, uint32_t flags,
 				uint64_t rows)
 {
-	if (buffer->member >= 0)
-		rf_flow_submit(group->pairs[buffer->member].flow, &buffer->buffer, length, flags, rows);
-	else
-	{
-		RfFlowSubmit *all = palloc(group->pair_count * sizeof(RfFlowSubmit));
-		RfBuffer   *buffers = palloc(group->pair_count * sizeof(RfBuffer));
-		uint8_t    *data = buffer->buffer.data;
-		bool		placed = group->common != NULL && data >= group->common &&
-			data < group->common + (size_t) group->slot_count * group->slot_size;
-		int			count = 0;
-
-		for (uint32 consumer = 0; consumer < group->pair_count; consumer++)
-		{
-			RfFlowHandle *flow = group->pairs[consumer].flow;
-
-			buffers[consumer] = buffer->buffer;
-			if (consumer > 0 || placed)
-			{
-				/*
-				 * Acquired with the first consumer's; a consumer that has said STOP since takes
-				 * nothing, and then nobody does.
-				 */
-				if (rf_flow_try_acquire(flow, &buffers[consumer]) != RF_ACQUIRED)
-					continue;
-				if (!placed)
-					memcpy(buffers[consumer].data, data, length);
-			}
-			all[count++] = (RfFlowSubmit)
-			{
-				flow, &buffers[consumer], placed ? data : NULL, length, flags, rows
-			};
-		}
-		rf_flow_submit_all(all, count);
-		if (placed)
-			group->common_number++;
-		pfree(all);
-		pfree(buffers);
-	}
+	rf_flow_submit(group->pairs[buffer->member].flow, &buffer->buffer, length, flags, rows);
 	if (flags & RF_SLOT_LAST)
 		group->turn.torn = -1;
 }

@@ -8,12 +8,6 @@
 
 #include "group_desc.h"
 
-static uint32_t
-address_count(uint32_t kind, uint32_t producers, uint32_t consumers)
-{
-	return producers * consumers + (kind == RF_GROUP_REPLICATE ? 2 * (consumers - 1) : 0);
-}
-
 static RfNodeId *
 nodes_of(const RfGroupDesc *desc)
 {
@@ -29,13 +23,12 @@ addresses_of(const RfGroupDesc *desc)
 size_t
 rf_group_desc_size(uint32_t kind, uint32_t producers, uint32_t consumers)
 {
-	if (kind < RF_GROUP_GATHER || kind > RF_GROUP_REPLICATE ||
+	if ((kind != RF_GROUP_BALANCE && kind != RF_GROUP_REPARTITION) ||
 		producers < 1 || producers > RF_GROUP_MAX_MEMBERS ||
-		consumers < 1 || consumers > RF_GROUP_MAX_MEMBERS ||
-		(kind == RF_GROUP_GATHER && consumers != 1))
+		consumers < 1 || consumers > RF_GROUP_MAX_MEMBERS)
 		return 0;
 	return sizeof(RfGroupHeader) + (producers + consumers) * sizeof(RfNodeId) +
-		address_count(kind, producers, consumers) * sizeof(RfGroupAddress);
+		(size_t) producers * consumers * sizeof(RfGroupAddress);
 }
 
 bool
@@ -90,9 +83,8 @@ rf_group_desc_check(const RfGroupDesc *desc, size_t length, RfError *error)
 	else
 	{
 		const RfGroupAddress *addresses = addresses_of(desc);
-		uint32_t	count = address_count(desc->kind, desc->producers, desc->consumers);
 
-		for (uint32_t i = 0; i < count; i++)
+		for (uint32_t i = 0; i < (uint32_t) desc->producers * desc->consumers; i++)
 		{
 			if (addresses[i].known > 1 || addresses[i].flow >= RF_MAX_FLOWS ||
 				(addresses[i].known == 0 && (addresses[i].flow != 0 || addresses[i].key != 0)))
@@ -115,7 +107,7 @@ rf_group_desc_merge(RfGroupDesc *into, const RfGroupDesc *from, RfError *error)
 			   (into->producers + into->consumers) * sizeof(RfNodeId)) != 0)
 		return rf_error(error, RF_ERROR_PROTOCOL, NULL, NULL,
 						"descriptions of two flows cannot be merged");
-	for (uint32_t i = address_count(into->kind, into->producers, into->consumers); i-- > 0;)
+	for (uint32_t i = (uint32_t) into->producers * into->consumers; i-- > 0;)
 	{
 		if (other[i].known == 0)
 			continue;
@@ -136,8 +128,7 @@ rf_group_desc_extend(RfGroupDesc *to, const RfGroupDesc *from, RfFlowRole role,
 	uint32_t	consumers = from->consumers + (role == RF_FLOW_CONSUMER ? 1 : 0);
 	size_t		size = rf_group_desc_size(from->kind, producers, consumers);
 
-	if (size == 0 || from->kind == RF_GROUP_REPLICATE ||
-		(role == RF_FLOW_CONSUMER && from->kind != RF_GROUP_BALANCE))
+	if (size == 0 || (role == RF_FLOW_CONSUMER && from->kind != RF_GROUP_BALANCE))
 		return rf_error(error, RF_ERROR_CONFIGURATION, NULL, NULL,
 						"no member can join a flow of this kind");
 	memset(to, 0, size);
@@ -166,11 +157,4 @@ RfGroupAddress *
 rf_group_desc_pair(RfGroupDesc *desc, uint32_t producer, uint32_t consumer)
 {
 	return addresses_of(desc) + consumer * desc->producers + producer;
-}
-
-RfGroupAddress *
-rf_group_desc_control(RfGroupDesc *desc, uint32_t consumer, RfFlowRole role)
-{
-	return addresses_of(desc) + desc->producers * desc->consumers +
-		(role == RF_FLOW_PRODUCER ? desc->consumers - 1 : 0) + (consumer - 1);
 }

@@ -14,16 +14,12 @@
 #pragma GCC visibility push(default)
 
 #define RF_GROUP_MAX_MEMBERS	256 /* of either side */
-#define RF_GROUP_CONTROL_SLOTS	4	/* of the flows between consumers */
-#define RF_GROUP_CONTROL_SIZE	4096
 #define RF_GROUP_ANY			(-1)
 
 typedef enum RfGroupKind
 {
-	RF_GROUP_GATHER = 1,
-	RF_GROUP_BALANCE,
-	RF_GROUP_REPARTITION,
-	RF_GROUP_REPLICATE
+	RF_GROUP_BALANCE = 2,
+	RF_GROUP_REPARTITION
 } RfGroupKind;
 
 /*
@@ -60,8 +56,8 @@ extern bool rf_group_desc_check(const RfGroupDesc *desc, size_t length, RfError 
 extern bool rf_group_desc_merge(RfGroupDesc *into, const RfGroupDesc *from, RfError *error);
 
 /*
- * The group with one more producer or consumer, whose addresses are empty; `to` has room for it.
- * Not for RF_GROUP_REPLICATE; a consumer only for RF_GROUP_BALANCE.
+ * The group with one more producer or consumer, whose addresses are empty; `to` has room for it. A
+ * consumer only for RF_GROUP_BALANCE.
  */
 extern bool rf_group_desc_extend(RfGroupDesc *to, const RfGroupDesc *from, RfFlowRole role,
 								 const RfNodeId *node, RfError *error);
@@ -69,12 +65,6 @@ extern bool rf_group_desc_extend(RfGroupDesc *to, const RfGroupDesc *from, RfFlo
 extern const RfNodeId *rf_group_desc_node(const RfGroupDesc *desc, RfFlowRole role,
 										  uint32_t member);
 extern RfGroupAddress *rf_group_desc_pair(RfGroupDesc *desc, uint32_t producer, uint32_t consumer);
-
-/*
- * consumer > 0; RF_FLOW_CONSUMER: where it takes the order; RF_FLOW_PRODUCER: where the first
- * consumer takes its arrivals.
- */
-extern RfGroupAddress *rf_group_desc_control(RfGroupDesc *desc, uint32_t consumer, RfFlowRole role);
 
 #pragma GCC visibility pop
 

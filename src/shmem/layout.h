@@ -271,10 +271,6 @@ typedef struct RfFlow
 	uint32_t	buffer_wait_ms; /* the claiming session's rdma_fdw.buffer_wait */
 	RfReceivePool *pool;		/* consumer: where it takes buffers from; NULL = it has its own.
 								 * The engine makes it NULL when no pool is to be had */
-	_Atomic uint32_t claim_after;	/* producer: 1 + the flow that must have got a buffer for a
-									 * slot first (receive.h); 0 if there is no such flow */
-	_Atomic uint32_t claim_before;	/* and 1 + the flow for which this is that one. Both before the
-									 * first slot is handed over */
 	int64_t		start_us;		/* CLOCK_REALTIME at claim */
 
 	/*
@@ -305,13 +301,11 @@ typedef struct RfFlow
 
 	/*
 	 * Lane's words. `completed`: producer: slots sent and reusable; consumer: slots arrived.
-	 * `credit`: producer: buffers the reader released. `claimed`: producer: slots that got a
-	 * buffer of the pool. `place`: consumer with a pool: in which buffer each slot lies, by
-	 * status[].
+	 * `credit`: producer: buffers the reader released. `place`: consumer with a pool: in which
+	 * buffer each slot lies, by status[].
 	 */
 				_Alignas(RF_CACHE_LINE) _Atomic uint64_t completed;
 	_Atomic uint64_t credit;	/* consumer: releases the producer was told of */
-	_Atomic uint64_t claimed;
 	_Atomic uint32_t remote_end;	/* 1 + RF_END_* once the peer's END came */
 	_Atomic uint8_t place[RF_MAX_SLOTS];
 

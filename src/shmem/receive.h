@@ -47,10 +47,6 @@
  *     the network before it hands it over. A silent producer holds nothing.
  *   - Flows that ask wait in line (per lane), so claims do not starve them: while any waits,
  *     released buffers go to the line.
- *   - Replicate: a producer claims at its consumers in the order of their numbers
- *     (RfFlow.claim_after), each slot at the next one only when it has a buffer at the one before.
- *     So a slot with a buffer at the last consumer has one at each, arrives everywhere, is ordered
- *     and released.
  */
 #ifndef RF_RECEIVE_H
 #define RF_RECEIVE_H

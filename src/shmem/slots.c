@@ -33,7 +33,7 @@ rf_slots_reset(RfFlow *flow)
 		&stats->claims_lost, &stats->region_copies, &stats->region_gathers,
 		&stats->region_strided, &stats->region_boxes, &stats->useful_bytes,
 		&stats->gap_bytes, &stats->uncopied_bytes, &flow->handed,
-	&flow->completed, &flow->credit, &flow->claimed};
+	&flow->completed, &flow->credit};
 
 	for (size_t i = 0; i < sizeof(counters) / sizeof(counters[0]); i++)
 		atomic_store_explicit(counters[i], 0, memory_order_relaxed);
@@ -56,8 +56,6 @@ rf_slots_reset(RfFlow *flow)
 	flow->pool = NULL;
 	flow->memory.pool_buffers = flow->memory.pool_claimable = 0;
 	flow->memory.wants_pages = flow->memory.has_pages = false;
-	atomic_store_explicit(&flow->claim_after, 0, memory_order_relaxed);
-	atomic_store_explicit(&flow->claim_before, 0, memory_order_relaxed);
 }
 
 void

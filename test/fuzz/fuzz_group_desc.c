@@ -38,12 +38,6 @@ walk(RfGroupDesc *desc, size_t size)
 			require((const uint8_t *) (address + 1) <= end);
 			require(address->known <= 1 && address->flow < RF_MAX_FLOWS);
 		}
-		for (int role = 0; role < 2 && consumer > 0 && desc->kind == RF_GROUP_REPLICATE; role++)
-		{
-			RfGroupAddress *address = rf_group_desc_control(desc, consumer, role == 0 ? RF_FLOW_CONSUMER : RF_FLOW_PRODUCER);
-
-			require((const uint8_t *) (address + 1) <= end && address->known <= 1);
-		}
 	}
 }
 

@@ -1,6 +1,6 @@
-# Flows between several producers and several consumers (group.h): balance, repartition, replicate, over three nodes. The members are SQL functions of
-# test/modules/flow_kinds; a function here forms the group over dblink, as a coordinator would. Every batch arrives once where it belongs, replicating
-# consumers see one order, and the death of a member is an error at all others and leaves nothing behind.
+# Flows between several producers and several consumers (group.h): balance and repartition, over three nodes. The members are SQL functions of
+# test/modules/flow_kinds; a function here forms the group over dblink, as a coordinator would. Every batch arrives once where it belongs, and the
+# death of a member is an error at all others and leaves nothing behind.
 use strict;
 use warnings;
 use FindBin;
@@ -126,7 +126,7 @@ foreach my $name (sort keys %node)
 	$coord->safe_psql('postgres', "INSERT INTO nodes VALUES ('$name', 'host=127.0.0.1 port=" . $node{$name}->port . " dbname=postgres user=postgres')");
 }
 
-my %kind = (balance => 2, repartition => 3, replicate => 4);
+my %kind = (balance => 2, repartition => 3);
 
 # All members' answers as a hash: how => [..], batches, sum, hash, error
 sub run_sql
@@ -201,29 +201,18 @@ foreach my $shape ([ 'n1,n2', 'n1,n2', '2 x 2' ], [ 'n1,n2,n3', 'n1,n2', '3 x 2'
 	my $want = expected($p, 150);
 	my $all_ended = join(' ', 'c0=ended', 'c1=ended', map { "p$_=finished" } 0 .. $p - 1);
 
-	foreach my $kind (qw(balance repartition replicate))
+	foreach my $kind (qw(balance repartition))
 	{
 		my $members = run_group($kind, $producers, $consumers, 150);
 
 		is(hows($members), $all_ended, "$kind $name: all come to their end");
-		if ($kind eq 'replicate')
-		{
-			is($members->{$_}{sum}, $want, "$kind $name: $_ has every batch") foreach qw(c0 c1);
-			is($members->{c0}{hash}, $members->{c1}{hash}, "$kind $name: all in one order");
-		}
-		else
-		{
-			is(total($members, 'sum', 'c0', 'c1'), $want, "$kind $name: every batch came to one consumer");
-			is(total($members, 'batches', 'c0', 'c1'), $p * 150, "$kind $name: and once");
-		}
+		is(total($members, 'sum', 'c0', 'c1'), $want, "$kind $name: every batch came to one consumer");
+		is(total($members, 'batches', 'c0', 'c1'), $p * 150, "$kind $name: and once");
 	}
 }
-my $members = run_group('replicate', 'n1,n2', 'n1,n2,n3,n3', 100);
-is(hows($members), 'c0=ended c1=ended c2=ended c3=ended p0=finished p1=finished', 'replicate to four consumers');
-is($members->{$_}{hash}, $members->{c0}{hash}, "$_ sees the order of the first") foreach qw(c1 c2 c3);
-$members = run_group('repartition', 'n1,n2', 'n2,n3', 0);
+my $members = run_group('repartition', 'n1,n2', 'n2,n3', 0);
 is(hows($members), 'c0=ended c1=ended p0=finished p1=finished', 'streams without batches end');
-$members = run_group('replicate', 'n1', 'n2', 50);
+$members = run_group('repartition', 'n1', 'n2', 50);
 is(hows($members), 'c0=ended p0=finished', 'one producer, one consumer');
 no_flows_left('after everything has ended');
 
@@ -241,14 +230,6 @@ my $whole = run_group('repartition', 'n1,n2', 'n1,n2', 300);
 is($members->{c1}{sum}, $whole->{c1}{sum}, 'the other one has all of its batches');
 $members = run_group('balance', 'n1,n2', 'n1,n2', 100000, stop_after => '10,0');
 is(hows($members), 'c0=stopped c1=ended p0=stopped p1=stopped', 'balance: one that stops stops all');
-$members = run_group('replicate', 'n1,n2', 'n1,n2', 150, stop_after => '0,10');
-is(hows($members), 'c0=ended c1=stopped p0=finished p1=finished', 'replicate: one that wants no more does not take it from the other');
-is($members->{c0}{sum}, expected(2, 150), 'which has every batch');
-$members = run_group('replicate', 'n1,n2', 'n1,n2', 150, stop_after => '10,0');
-is(hows($members), 'c0=stopped c1=ended p0=finished p1=finished', 'nor when it is the first one');
-is($members->{c1}{sum}, expected(2, 150), 'which has every batch');
-$members = run_group('replicate', 'n1,n2', 'n1,n2', 100000, stop_after => '10,20');
-is(hows($members), 'c0=stopped c1=stopped p0=stopped p1=stopped', 'replicate: when none wants more, producers stop');
 $members = run_group('balance', 'n1,n2', 'n1,n2', 300, leave_after => '10,0');
 is(hows($members), 'c0=ended c1=ended p0=finished p1=finished', 'balance: one leaves');
 is(total($members, 'sum', 'c0', 'c1'), expected(2, 300), 'and nothing is lost');
@@ -306,7 +287,7 @@ cmp_ok($new_consumer, '>', 0, 'the new consumer too has some');
 no_flows_left('after members have joined');
 
 # ---- every member is producer and consumer, in one backend: no cycle of waiting
-foreach my $kind (qw(balance repartition replicate))
+foreach my $kind (qw(balance repartition))
 {
 	my $exchanged = $coord->safe_psql('postgres', qq{
 		DO \$\$
@@ -331,8 +312,7 @@ foreach my $kind (qw(balance repartition replicate))
 	my $both = parse_members($exchanged);
 
 	is(hows($both), 'c0=ended c1=ended c2=ended', "$kind: members that send and read come to their end");
-	is($kind eq 'replicate' ? join(' ', map { $_->{sum} } values %$both) : total($both, 'sum', qw(c0 c1 c2)),
-		$kind eq 'replicate' ? join(' ', (expected(3, 200)) x 3) : expected(3, 200), "$kind: and nothing is lost");
+	is(total($both, 'sum', qw(c0 c1 c2)), expected(3, 200), "$kind: and nothing is lost");
 }
 no_flows_left('after members that send and read');
 
@@ -363,18 +343,16 @@ sub bad_day
 	return;
 }
 
-bad_day('replicate', 'n1,n2', 'n1,n1', 'p1', 'is killed', [ 'c0', 'c1', 'p0' ]);
-bad_day('replicate', 'n1,n1', 'n1,n2', 'c1', 'is killed', [ 'c0', 'p0', 'p1' ]);
-bad_day('replicate', 'n1,n1', 'n2,n1', 'c0', 'is terminated', [ 'c1', 'p0', 'p1' ]);
-bad_day('replicate', 'n1,n2', 'n1,n2', 'n2', 'loses its engine', [ 'c0', 'p0' ]);
+bad_day('repartition', 'n1,n2', 'n1,n2', 'n2', 'loses its engine', [ 'c0', 'p0' ]);
+bad_day('balance', 'n1,n1', 'n2,n1', 'c0', 'is terminated', [ 'c1', 'p0', 'p1' ]);
 bad_day('repartition', 'n1,n1', 'n1,n2', 'c1', 'is killed', [ 'c0', 'p0', 'p1' ]);
 bad_day('repartition', 'n1,n2', 'n1,n1', 'p1', 'is cancelled', [ 'c0', 'c1' ]);
 bad_day('balance', 'n1,n1', 'n1,n2', 'c1', 'is cancelled', [ 'c0', 'p0', 'p1' ]);
 bad_day('balance', 'n1,n2', 'n1,n1', 'p1', 'is killed', [ 'c0', 'c1' ]);
 
-$members = run_group('replicate', 'n1,n2,n3', 'n1,n2', 100);
+$members = run_group('repartition', 'n1,n2,n3', 'n1,n2', 100);
 is(hows($members), 'c0=ended c1=ended p0=finished p1=finished p2=finished', 'after all that the next flow works');
-is($members->{c1}{sum}, expected(3, 100), 'and is whole');
+is(total($members, 'sum', qw(c0 c1)), expected(3, 100), 'and is whole');
 no_flows_left('at the end');
 ok($_->poll_query_until('postgres', 'SELECT value_used = 0 FROM rdma.stat_engine'), 'no value memory is in use') foreach values %node;
 

@@ -47,7 +47,7 @@ foreach my $node ($consumer, $producers, $other)
 					PERFORM kinds_connect('127.0.0.1', (SELECT r FROM dblink('p' || i, format('SELECT rdma_internal.hello(%L)', kinds_greet())) t(r bytea)));
 				END IF;
 			END LOOP;
-			d := kinds_listen(kinds_make(1, greetings, ARRAY[kinds_greet()], 4, 65536), 0);
+			d := kinds_listen(kinds_make(3, greetings, ARRAY[kinds_greet()], 4, 65536), 0);
 			FOR i IN 0 .. producers - 1 LOOP
 				PERFORM r FROM dblink('p' || i, format('SELECT kinds_open(%L, %s)', d, i)) t(r text);
 			END LOOP;

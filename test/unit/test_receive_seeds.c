@@ -3,11 +3,10 @@
  * fabric, by the seed.
  *
  * Each seed runs groups: several producers, one consumer that reads whole batches of them in turn
- * out of one pool, or several consumers that all get each batch of each producer and give it out
- * only when all have it, as replicate does. Batches may be larger than the pool. Buffers are
- * claimed, granted, or both; producers pause, give up in the middle, are cut off; consumers stop
- * early. Every word of every slot is checked, a group that nothing happened to must end with all
- * batches, and afterwards every buffer of its pool is free.
+ * out of one pool. Batches may be larger than the pool. Buffers are claimed, granted, or both;
+ * producers pause, give up in the middle, are cut off; consumers stop early. Every word of every
+ * slot is checked, a group that nothing happened to must end with all batches, and afterwards every
+ * buffer of its pool is free.
  *
  *		test_receive_seeds [first seed [seeds [times each]]]
  *
@@ -20,10 +19,9 @@
 #include <unistd.h>
 
 #include "lane_rig.h"
-#include "shmem/group_order.h"
+#include "shmem/group_turn.h"
 
 #define MAX_PRODUCERS	14
-#define MAX_CONSUMERS	3
 #define MAX_GROUPS		2
 #define MAX_BATCH		12		/* slots */
 #define NEVER			UINT64_MAX
@@ -45,8 +43,8 @@ typedef struct Producer
 	uint64_t	batches;
 	uint64_t	quit_at;		/* slot before which it gives up; NEVER */
 	bool		lazy;			/* long pauses */
-	uint64_t	keys[MAX_CONSUMERS];
-	uint32_t	flows[MAX_CONSUMERS];	/* the consumers' */
+	uint64_t	key;
+	uint32_t	flow;			/* the consumer's */
 	pthread_t	thread;
 } Producer;
 
@@ -59,10 +57,9 @@ typedef struct Group
 	pthread_t	thread;
 
 	int			producers;
-	int			consumers;		/* 1: in turn; more: replicate */
 	uint32_t	slot_count;
 	uint32_t	slot_size;
-	RfReceivePool *pools[MAX_CONSUMERS];
+	RfReceivePool *pool;
 	Producer	all[MAX_PRODUCERS];
 	atomic_int	not_open;		/* producers that have not tried yet */
 	atomic_bool refused;
@@ -155,7 +152,7 @@ same(const uint8_t *data, uint32_t length, uint64_t seed, uint64_t slot)
 
 /* ---------- producers, node 0 ---------- */
 
-/* One slot to one consumer. False: the flow is over. */
+/* One slot. False: the flow is over. */
 static bool
 send_slot(Producer *me, int backend, uint32_t index, RfSlotCursor *cursor, uint32_t flags)
 {
@@ -173,35 +170,6 @@ send_slot(Producer *me, int backend, uint32_t index, RfSlotCursor *cursor, uint3
 	return true;
 }
 
-static bool
-open_all(Producer *me, int backend, uint32_t *flows)
-{
-	Group	   *group = me->group;
-	int			opened = 0;
-
-	for (; opened < group->consumers; opened++)
-	{
-		flows[opened] = rig_open(0, backend, me->flows[opened], me->keys[opened]);
-		if (flows[opened] == UINT32_MAX)
-			break;
-		if (opened > 0)
-		{
-			atomic_store(&rig_nodes[0].shared->flows[flows[opened]].claim_after,
-						 flows[opened - 1] + 1);
-			atomic_store(&rig_nodes[0].shared->flows[flows[opened - 1]].claim_before,
-						 flows[opened] + 1);
-		}
-	}
-	if (opened < group->consumers)
-	{
-		atomic_store(&group->refused, true);
-		for (int i = 0; i < opened; i++)
-			rig_close(0, flows[i], false, true);
-	}
-	atomic_fetch_sub(&group->not_open, 1);
-	return opened == group->consumers;
-}
-
 static void *
 produce(void *argument)
 {
@@ -209,12 +177,15 @@ produce(void *argument)
 	Group	   *group = me->group;
 	int			backend = group->number * 20 + me->number;
 	uint64_t	state = me->seed + 5;
-	RfSlotCursor cursors[MAX_CONSUMERS] = {0};
-	uint32_t	flows[MAX_CONSUMERS];
+	RfSlotCursor cursor = {0};
+	uint32_t	flow = rig_open(0, backend, me->flow, me->key);
 	uint64_t	sent = 0;
 	bool		alive = true;
 
-	if (!open_all(me, backend, flows))
+	if (flow == UINT32_MAX)
+		atomic_store(&group->refused, true);
+	atomic_fetch_sub(&group->not_open, 1);
+	if (flow == UINT32_MAX)
 		return NULL;
 	for (uint64_t batch = 0; batch < me->batches && alive && sent < me->quit_at; batch++)
 	{
@@ -225,18 +196,14 @@ produce(void *argument)
 			uint32_t	flags = (part == 0 ? RF_SLOT_FIRST : 0) |
 				(part == parts - 1 ? RF_SLOT_LAST : 0);
 
-			for (int i = 0; i < group->consumers && alive; i++)
-				alive = send_slot(me, backend, flows[i], &cursors[i], flags);
+			alive = send_slot(me, backend, flow, &cursor, flags);
 			if (below(&state, 8) == 0)
 				usleep((useconds_t) below(&state, me->lazy ? 3000 : 100));
 		}
 	}
 	alive = alive && me->quit_at == NEVER;
-	for (int i = 0; i < group->consumers; i++)
-	{
-		alive = alive && rig_finish(0, backend, flows[i], &cursors[i]);
-		rig_close(0, flows[i], false, !alive);
-	}
+	alive = alive && rig_finish(0, backend, flow, &cursor);
+	rig_close(0, flow, false, !alive);
 	return NULL;
 }
 
@@ -252,17 +219,17 @@ typedef struct End
 } End;
 
 static RfFlow *
-flow_of(Group *group, int consumer, int producer)
+flow_of(Group *group, int producer)
 {
-	return &rig_nodes[1].shared->flows[group->all[producer].flows[consumer]];
+	return &rig_nodes[1].shared->flows[group->all[producer].flow];
 }
 
 /* A slot that came, checked. False: nothing there. */
 static bool
-take(Group *group, int consumer, int producer, End *end, bool *failed)
+take(Group *group, int producer, End *end, bool *failed)
 {
 	Producer   *from = &group->all[producer];
-	RfFlow	   *flow = flow_of(group, consumer, producer);
+	RfFlow	   *flow = flow_of(group, producer);
 	bool		over = atomic_load(&flow->remote_end) != 0 ||
 		atomic_load(&flow->state) == RF_FLOW_FAILED;
 	RfSlotHeader header;
@@ -282,8 +249,8 @@ take(Group *group, int consumer, int producer, End *end, bool *failed)
 		case RF_READ_END:
 			end->ended = true;
 			CHECK(from->quit_at == NEVER);
-			rig_ring(1, from->flows[consumer]);
-			rf_receive_wake(rig_nodes[1].shared->lanes, group->pools[consumer]);
+			rig_ring(1, from->flow);
+			rf_receive_wake(rig_nodes[1].shared->lanes, group->pool);
 			return false;
 		case RF_READ_BAD:
 			fprintf(stderr, "%s: %s\n", error.message, error.detail);
@@ -295,45 +262,40 @@ take(Group *group, int consumer, int producer, End *end, bool *failed)
 }
 
 static void
-release(Group *group, int consumer, int producer, End *end)
+release(Group *group, int producer, End *end)
 {
 	end->given++;
-	if (rf_slot_release(flow_of(group, consumer, producer), &end->cursor))
-		rig_ring(1, group->all[producer].flows[consumer]);
-	rf_receive_wake(rig_nodes[1].shared->lanes, group->pools[consumer]);
+	if (rf_slot_release(flow_of(group, producer), &end->cursor))
+		rig_ring(1, group->all[producer].flow);
+	rf_receive_wake(rig_nodes[1].shared->lanes, group->pool);
 }
 
 static void
-await(Group *group, int consumer, int producer, const End *end)
+await(Group *group, int producer, const End *end)
 {
-	uint64_t	turn = RF_RECEIVE_TURN(group->all[producer].flows[consumer], end->cursor.next);
+	uint64_t	turn = RF_RECEIVE_TURN(group->all[producer].flow, end->cursor.next);
 
-	if (atomic_exchange(&group->pools[consumer]->turn, turn) == turn)
+	if (atomic_exchange(&group->pool->turn, turn) == turn)
 		return;
-	rf_receive_wake(rig_nodes[1].shared->lanes, group->pools[consumer]);
+	rf_receive_wake(rig_nodes[1].shared->lanes, group->pool);
 }
 
 /* Until one of the flows that may be read next has something. */
 static void
-sleep_all(Group *group, End ends[MAX_CONSUMERS][MAX_PRODUCERS], const RfTurn *turn, int backend)
+sleep_all(Group *group, End *ends, const RfTurn *turn, int backend)
 {
-	int			only = group->consumers == 1 ? turn->torn : -1;
 	bool		ready = false;
 
-	for (int c = 0; c < group->consumers; c++)
-		for (int p = 0; p < group->producers; p++)
-			if (only < 0 || only == p)
-				atomic_store(&flow_of(group, c, p)->waiting, RF_WAIT_ANY);
-	for (int c = 0; c < group->consumers; c++)
-		for (int p = 0; p < group->producers; p++)
-			if ((only < 0 || only == p) && !ends[c][p].ended)
-				ready = ready ||
-					rf_slots_ready(flow_of(group, c, p), &ends[c][p].cursor, RF_WAIT_ANY);
+	for (int p = 0; p < group->producers; p++)
+		if (turn->torn < 0 || turn->torn == p)
+			atomic_store(&flow_of(group, p)->waiting, RF_WAIT_ANY);
+	for (int p = 0; p < group->producers; p++)
+		if ((turn->torn < 0 || turn->torn == p) && !ends[p].ended)
+			ready = ready || rf_slots_ready(flow_of(group, p), &ends[p].cursor, RF_WAIT_ANY);
 	if (!ready)
 		rig_sleep(backend, RIG_PATIENCE * 1000);
-	for (int c = 0; c < group->consumers; c++)
-		for (int p = 0; p < group->producers; p++)
-			atomic_store(&flow_of(group, c, p)->waiting, RF_WAIT_NONE);
+	for (int p = 0; p < group->producers; p++)
+		atomic_store(&flow_of(group, p)->waiting, RF_WAIT_NONE);
 }
 
 /* Whole batches in turn, as group_consume.c does it. True: something was read. */
@@ -346,68 +308,27 @@ read_in_turn(Group *group, End *ends, RfTurn *turn, uint64_t *state, bool *faile
 
 		if (ends[p].ended)
 			continue;
-		if (take(group, 0, p, &ends[p], failed))
+		if (take(group, p, &ends[p], failed))
 		{
 			rf_turn_take(turn, (uint32_t) p, ends[p].last[(ends[p].taken - 1) % 64]);
 			if (below(state, 16) == 0)
 				usleep((useconds_t) below(state, 200));
-			release(group, 0, p, &ends[p]);
+			release(group, p, &ends[p]);
 			return true;
 		}
 		if (turn->torn >= 0)
 		{
-			await(group, 0, p, &ends[p]);
+			await(group, p, &ends[p]);
 			return false;
 		}
 	}
 	return false;
 }
 
-/* Releases slots that have arrived everywhere, batch after batch. True: there was one. */
-static bool
-read_ordered(Group *group, End ends[MAX_CONSUMERS][MAX_PRODUCERS], RfTurn *turn, uint64_t *state,
-			 bool *failed)
-{
-	bool		some = false;
-
-	for (int c = 0; c < group->consumers; c++)
-		for (int p = 0; p < group->producers; p++)
-			while (!ends[c][p].ended && take(group, c, p, &ends[c][p], failed))
-				some = true;
-	for (uint32_t i = 0; i < (uint32_t) group->producers; i++)
-	{
-		int			p = (int) rf_turn_look(turn, i, (uint32_t) group->producers);
-		bool		everywhere = true;
-
-		for (int c = 0; c < group->consumers; c++)
-			everywhere = everywhere && ends[c][p].taken > ends[c][p].given;
-		if (everywhere)
-		{
-			rf_turn_take(turn, (uint32_t) p, ends[0][p].last[ends[0][p].given % 64]);
-			for (int c = 0; c < group->consumers; c++)
-			{
-				if (below(state, 16) == 0)
-					usleep((useconds_t) below(state, 200));
-				release(group, c, p, &ends[c][p]);
-			}
-			return true;
-		}
-		if (turn->torn < 0)
-			continue;
-		for (int c = 0; c < group->consumers; c++)
-		{
-			if (ends[c][p].taken == ends[c][p].given && !ends[c][p].ended)
-				await(group, c, p, &ends[c][p]);
-		}
-		break;
-	}
-	return some;
-}
-
 static void
 run_group(Group *group, uint64_t *state)
 {
-	static _Thread_local End ends[MAX_CONSUMERS][MAX_PRODUCERS];
+	static _Thread_local End ends[MAX_PRODUCERS];
 	int			backend = group->number * 20 + 19;
 	uint64_t	stop_at = below(state, 4) == 0 ? below(state, 200) : NEVER;
 	uint64_t	begun = group->slots;
@@ -422,12 +343,8 @@ run_group(Group *group, uint64_t *state)
 	{
 		Producer   *one = &group->all[p];
 
-		for (int c = 0; c < group->consumers; c++)
-		{
-			one->keys[c] = rig_random(state);
-			one->flows[c] = rig_listen_pooled(1, backend, group->pools[c], group->slot_count,
-											  one->keys[c]);
-		}
+		one->key = rig_random(state);
+		one->flow = rig_listen_pooled(1, backend, group->pool, group->slot_count, one->key);
 		CHECK(pthread_create(&one->thread, NULL, produce, one) == 0);
 	}
 	while (atomic_load(&group->not_open) > 0)
@@ -436,33 +353,29 @@ run_group(Group *group, uint64_t *state)
 
 	while (!atomic_load(&group->refused) && !failed && !all_ended && group->slots - begun < stop_at)
 	{
-		bool		some = group->consumers == 1 ?
-			read_in_turn(group, ends[0], &turn, state, &failed) :
-			read_ordered(group, ends, &turn, state, &failed);
+		bool		some = read_in_turn(group, ends, &turn, state, &failed);
 
 		all_ended = true;
-		for (int c = 0; c < group->consumers; c++)
-			for (int p = 0; p < group->producers; p++)
-				all_ended = all_ended && ends[c][p].ended && ends[c][p].given == ends[c][p].taken;
+		for (int p = 0; p < group->producers; p++)
+			all_ended = all_ended && ends[p].ended && ends[p].given == ends[p].taken;
 		if (!some && !failed && !all_ended)
 			sleep_all(group, ends, &turn, backend);
 	}
 
-	for (int c = 0; c < group->consumers; c++)
-		for (int p = 0; p < group->producers; p++)
+	for (int p = 0; p < group->producers; p++)
+	{
+		Producer   *one = &group->all[p];
+
+		if (all_ended)
 		{
-			Producer   *one = &group->all[p];
+			uint64_t	slots = 0;
 
-			if (all_ended)
-			{
-				uint64_t	slots = 0;
-
-				for (uint64_t batch = 0; batch < one->batches; batch++)
-					slots += batch_slots(one->seed, batch);
-				CHECK(ends[c][p].taken == slots);
-			}
-			rig_close(1, one->flows[c], !all_ended, false);
+			for (uint64_t batch = 0; batch < one->batches; batch++)
+				slots += batch_slots(one->seed, batch);
+			CHECK(ends[p].taken == slots);
 		}
+		rig_close(1, one->flow, !all_ended, false);
+	}
 	for (int p = 0; p < group->producers; p++)
 		pthread_join(group->all[p].thread, NULL);
 	if (all_ended)
@@ -491,14 +404,12 @@ consume(void *argument)
 		bool		claim = below(&state, 4) != 0;
 		bool		quits = below(&state, 4) == 0;
 
-		group->consumers = below(&state, 3) == 0 ? 2 + (int) below(&state, MAX_CONSUMERS - 1) : 1;
-		group->producers = 1 + (int) below(&state, group->consumers == 1 ? MAX_PRODUCERS : 6);
+		group->producers = 1 + (int) below(&state, MAX_PRODUCERS);
 		group->slot_count = 1 + (uint32_t) below(&state, 6);
 		group->slot_size = 4096 * (1 + (uint32_t) below(&state, 2));
-		for (int c = 0; c < group->consumers; c++)
-			group->pools[c] = rig_pool(1, group->number * MAX_CONSUMERS + c,
-									   PICK(&state, RF_RECEIVE_MIN, 5, 8, 16, 33, RF_RECEIVE_MAX),
-									   group->slot_size, claim);
+		group->pool = rig_pool(1, group->number,
+							   PICK(&state, RF_RECEIVE_MIN, 5, 8, 16, 33, RF_RECEIVE_MAX),
+							   group->slot_size, claim);
 		for (int p = 0; p < group->producers; p++)
 		{
 			Producer   *one = &group->all[p];
@@ -515,18 +426,17 @@ consume(void *argument)
 		run_group(group, &state);
 
 		/* The pool's memory is used again when no flow has it any more. */
-		for (int c = 0; c < group->consumers; c++)
-			while (atomic_load(&rig_pool_users[group->number * MAX_CONSUMERS + c]) > 0)
-				usleep(100);
+		while (atomic_load(&rig_pool_users[group->number]) > 0)
+			usleep(100);
 
 		/* A lost connection may still write to the buffers that it held. */
-		for (int c = 0; c < group->consumers && !group->faults; c++)
+		if (!group->faults)
 		{
-			if (rig_pool_idle(group->pools[c]) != group->pools[c]->count)
-				fprintf(stderr, "%u of %u buffers came back\n", rig_pool_idle(group->pools[c]),
-						group->pools[c]->count);
-			CHECK(rig_pool_idle(group->pools[c]) == group->pools[c]->count);
-			CHECK(atomic_load(&group->pools[c]->lanes_waiting) == 0);
+			if (rig_pool_idle(group->pool) != group->pool->count)
+				fprintf(stderr, "%u of %u buffers came back\n", rig_pool_idle(group->pool),
+						group->pool->count);
+			CHECK(rig_pool_idle(group->pool) == group->pool->count);
+			CHECK(atomic_load(&group->pool->lanes_waiting) == 0);
 		}
 	}
 	return NULL;

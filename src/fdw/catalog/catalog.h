@@ -158,9 +158,10 @@ extern bool rf_names_propagated(RangeVar *name);
 
 /*
  * Runs a query that returns one value with a role's rights, and with search_path = pg_catalog,
- * pg_temp. The value is in the current memory context; 0: it was NULL.
+ * pg_temp. `count` parameters follow, each as its type (Oid) and its value (Datum). The value is in
+ * the current memory context; 0: it was NULL.
  */
-extern Datum rf_ask_as(Oid role, const char *sql, int count, Oid *types, Datum *values);
+extern Datum rf_ask_as(Oid role, const char *sql, int count,...);
 
 /*
  * The roles that DROP or REASSIGN OWNED names; NIL: core is going to refuse it, as the caller lacks

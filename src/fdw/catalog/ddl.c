@@ -119,16 +119,14 @@ bool
 rf_has_noted_key(Oid relid, const char *name)
 {
 	ObjectAddress table = {RelationRelationId, relid, 0};
-	Oid			types[2] = {REGCLASSOID, TEXTOID};
-	Datum		values[2];
 
 	if (GetSecurityLabel(&table, "rdma_fdw") == NULL)
 		return false;
-	values[0] = ObjectIdGetDatum(relid);
-	values[1] = CStringGetTextDatum(name);
 	return DatumGetBool(rf_ask_as(GetUserId(), "SELECT EXISTS (SELECT FROM "
 								  "rdma_internal.noted_keys() k WHERE k.tab = $1 "
-								  "AND k.key->>'name' = $2)", 2, types, values));
+								  "AND k.key->>'name' = $2)", 2,
+								  REGCLASSOID, ObjectIdGetDatum(relid),
+								  TEXTOID, CStringGetTextDatum(name)));
 }
 
 static bool
@@ -153,8 +151,6 @@ remember(RfDdlCommand *command, Oid relid)
 {
 	MemoryContext caller;
 	Altered    *table;
-	Oid			types[1] = {REGCLASSOID};
-	Datum		values[1];
 
 	if (is_remembered(command, relid))
 		return;
@@ -162,10 +158,8 @@ remember(RfDdlCommand *command, Oid relid)
 	table = palloc(sizeof(Altered));
 	table->relid = relid;
 	table->columns = columns_of(relid);
-	values[0] = ObjectIdGetDatum(relid);
-	table->definition = rf_ask_as(GetUserId(),
-								  "SELECT rdma_internal.table_definition($1)", 1, types,
-								  values);
+	table->definition = rf_ask_as(GetUserId(), "SELECT rdma_internal.table_definition($1)", 1,
+								  REGCLASSOID, ObjectIdGetDatum(relid));
 	command->altered = lappend(command->altered, table);
 	MemoryContextSwitchTo(caller);
 }
@@ -380,7 +374,6 @@ error_context(void *arg)
 			   "SET rdma_fdw.propagate_ddl = off has it change things here only");
 }
 
-/* Drops on the nodes the tables that the command dropped here, with the rights of their owners. */
 static void
 begin_context(ErrorContextCallback *callback)
 {
@@ -403,19 +396,17 @@ propagate_drops(RfDdlCommand *command, bool cascade)
 	{
 		Dropped    *group = (Dropped *) lfirst(lc);
 		ForeignServer *server;
-		Oid			types[2] = {NAMEOID, TEXTOID};
-		Datum		values[2];
+		char	   *drop;
 
 		/* Dropping the server detaches the nodes, with the tables that they have. */
 		if (!SearchSysCacheExists1(FOREIGNSERVEROID, ObjectIdGetDatum(group->serverid)))
 			continue;
 		server = GetForeignServer(group->serverid);
-		values[0] = DirectFunctionCall1(namein, CStringGetDatum(server->servername));
-		values[1] = CStringGetTextDatum(psprintf("DROP TABLE IF EXISTS %s%s", group->tables.data,
-												 cascade ? " CASCADE" : ""));
-		(void) rf_ask_as(group->owner,
-						 "SELECT pg_catalog.count(*) FROM rdma.run_on($1, $2)", 2, types,
-						 values);
+		drop = psprintf("DROP TABLE IF EXISTS %s%s", group->tables.data,
+						cascade ? " CASCADE" : "");
+		(void) rf_ask_as(group->owner, "SELECT pg_catalog.count(*) FROM rdma.run_on($1, $2)", 2,
+						 NAMEOID, DirectFunctionCall1(namein, CStringGetDatum(server->servername)),
+						 TEXTOID, CStringGetTextDatum(drop));
 	}
 }
 
@@ -533,15 +524,12 @@ propagate_changes(RfDdlCommand *command, bool cascade)
 	foreach(lc, command->altered)
 	{
 		Altered    *table = (Altered *) lfirst(lc);
-		Oid			types[3] = {REGCLASSOID, JSONBOID, JSONBOID};
-		Datum		values[3];
 
-		if (!SearchSysCacheExists1(RELOID, ObjectIdGetDatum(table->relid)))
-			continue;
-		values[0] = ObjectIdGetDatum(table->relid);
-		values[1] = table->definition;
-		values[2] = how_changed(command, table, cascade);
-		(void) rf_ask_as(rf_relation_owner(table->relid), propagation, 3, types, values);
+		if (SearchSysCacheExists1(RELOID, ObjectIdGetDatum(table->relid)))
+			(void) rf_ask_as(rf_relation_owner(table->relid), propagation, 3,
+							 REGCLASSOID, ObjectIdGetDatum(table->relid),
+							 JSONBOID, table->definition,
+							 JSONBOID, how_changed(command, table, cascade));
 	}
 }
 
@@ -581,19 +569,16 @@ enum_type(const AlterEnumStmt * statement)
 static void
 propagate_value(const AlterEnumStmt * statement)
 {
-	Oid			types[4] = {REGTYPEOID, TEXTOID, TEXTOID, BOOLOID};
-	Datum		values[4];
+	const char *neighbor = statement->newValNeighbor != NULL ? statement->newValNeighbor : "";
 
 	if (statement->oldVal != NULL || !rf_is_installed())
 		return;
-	values[0] = ObjectIdGetDatum(enum_type(statement));
-	values[1] = CStringGetTextDatum(statement->newVal);
-	values[2] = CStringGetTextDatum(statement->newValNeighbor != NULL ?
-									statement->newValNeighbor : "");
-	values[3] = BoolGetDatum(statement->newValIsAfter);
 	(void) rf_ask_as(GetUserId(),
 					 "SELECT pg_catalog.count(*) FROM rdma_internal.add_value($1, $2, $3, $4)", 4,
-					 types, values);
+					 REGTYPEOID, ObjectIdGetDatum(enum_type(statement)),
+					 TEXTOID, CStringGetTextDatum(statement->newVal),
+					 TEXTOID, CStringGetTextDatum(neighbor),
+					 BOOLOID, BoolGetDatum(statement->newValIsAfter));
 }
 
 /* The TRUNCATE that runs; NULL if no TRUNCATE runs. */

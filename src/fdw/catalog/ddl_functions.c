@@ -115,14 +115,12 @@ tell(Oid class_id, Oid object_id, const char *servers)
 static const char *
 change_there(const ChangedFunction *function, Oid owner, const char *server)
 {
-	Oid			types[3] = {NAMEOID, OIDOID, TEXTOID};
-	Datum		values[3];
 	Datum		answer;
 
-	values[0] = DirectFunctionCall1(namein, CStringGetDatum(server));
-	values[1] = ObjectIdGetDatum(function->oid);
-	values[2] = CStringGetTextDatum(function->name);
-	answer = rf_ask_as(owner, "SELECT rdma_internal.change_function($1, $2, $3)", 3, types, values);
+	answer = rf_ask_as(owner, "SELECT rdma_internal.change_function($1, $2, $3)", 3,
+					   NAMEOID, DirectFunctionCall1(namein, CStringGetDatum(server)),
+					   OIDOID, ObjectIdGetDatum(function->oid),
+					   TEXTOID, CStringGetTextDatum(function->name));
 	return answer != (Datum) 0 ? TextDatumGetCString(answer) : NULL;
 }
 
@@ -134,20 +132,18 @@ change_there(const ChangedFunction *function, Oid owner, const char *server)
 static void
 propagate_function(const ChangedFunction *function)
 {
-	static const char question[] = "SELECT rdma_internal.function_users($1, $2, $3)";
-	Oid			types[3] = {OIDOID, OIDOID, BOOLOID};
-	Datum		values[3];
+	Datum		found = rf_ask_as(GetUserId(), "SELECT rdma_internal.function_users($1, $2, $3)", 3,
+								  OIDOID, ObjectIdGetDatum(function->oid),
+								  OIDOID, ObjectIdGetDatum(function->owner),
+								  BOOLOID, BoolGetDatum(function->of_triggers));
 	List	   *changed = NIL;
 	List	   *left = NIL;
 	Datum	   *users;
 	int			count;
 	ListCell   *lc;
 
-	values[0] = ObjectIdGetDatum(function->oid);
-	values[1] = ObjectIdGetDatum(function->owner);
-	values[2] = BoolGetDatum(function->of_triggers);
-	deconstruct_array(DatumGetArrayTypeP(rf_ask_as(GetUserId(), question, 3, types, values)),
-					  TEXTOID, -1, false, TYPALIGN_INT, &users, NULL, &count);
+	deconstruct_array(DatumGetArrayTypeP(found), TEXTOID, -1, false, TYPALIGN_INT, &users, NULL,
+					  &count);
 	for (int i = 0; i < count; i++)
 	{
 		char	   *name;
@@ -187,14 +183,10 @@ rf_types_tell(const RfDdlCommand *command)
 		return;
 	foreach(lc, command->types)
 	{
-		Oid			types[2] = {OIDOID, OIDOID};
-		Datum		values[2];
-		Datum		servers;
+		Datum		servers = rf_ask_as(GetUserId(), "SELECT rdma_internal.servers_with($1, $2)", 2,
+										OIDOID, ObjectIdGetDatum(TypeRelationId),
+										OIDOID, ObjectIdGetDatum(lfirst_oid(lc)));
 
-		values[0] = ObjectIdGetDatum(TypeRelationId);
-		values[1] = ObjectIdGetDatum(lfirst_oid(lc));
-		servers = rf_ask_as(GetUserId(), "SELECT rdma_internal.servers_with($1, $2)", 2, types,
-							values);
 		if (servers != (Datum) 0)
 			tell(TypeRelationId, lfirst_oid(lc), TextDatumGetCString(servers));
 	}

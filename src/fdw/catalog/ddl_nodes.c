@@ -58,8 +58,6 @@
 static Oid
 table_with(const char *kind, RangeVar *name, char **name_there)
 {
-	Oid			types[3] = {TEXTOID, NAMEARRAYOID, NAMEOID};
-	Datum		values[3];
 	Datum		found;
 	Datum	   *schemas;
 	Datum	   *pair;
@@ -79,12 +77,13 @@ table_with(const char *kind, RangeVar *name, char **name_there)
 		if (schema != NULL)
 			schemas[count++] = DirectFunctionCall1(namein, CStringGetDatum(schema));
 	}
-	values[0] = CStringGetTextDatum(kind);
-	values[1] = PointerGetDatum(construct_array(schemas, count, NAMEOID, NAMEDATALEN, false,
-												TYPALIGN_CHAR));
-	values[2] = DirectFunctionCall1(namein, CStringGetDatum(name->relname));
 	found = rf_ask_as(GetUserId(), "SELECT (SELECT ARRAY[tab::pg_catalog.oid::text, remote] FROM "
-					  "rdma_internal.table_with($1, $2, $3))", 3, types, values);
+					  "rdma_internal.table_with($1, $2, $3))", 3,
+					  TEXTOID, CStringGetTextDatum(kind),
+					  NAMEARRAYOID, PointerGetDatum(construct_array(schemas, count, NAMEOID,
+																	NAMEDATALEN, false,
+																	TYPALIGN_CHAR)),
+					  NAMEOID, DirectFunctionCall1(namein, CStringGetDatum(name->relname)));
 	if (found == (Datum) 0)
 		return InvalidOid;
 	deconstruct_array(DatumGetArrayTypeP(found), TEXTOID, -1, false, TYPALIGN_INT, &pair, NULL,
@@ -277,29 +276,20 @@ static void
 add_foreign_key(Oid relid, const Constraint *key)
 {
 	Oid			other = RangeVarGetRelid(key->pktable, AccessShareLock, false);
-	Oid			types[3] = {REGCLASSOID, REGCLASSOID, JSONBOID};
-	Datum		values[3];
 
 	check_may_refer(other, key);
-	values[0] = ObjectIdGetDatum(relid);
-	values[1] = ObjectIdGetDatum(other);
-	values[2] = key_in_words(key);
 	(void) rf_ask_as(rf_relation_owner(relid),
 					 "SELECT pg_catalog.count(*) FROM rdma_internal.add_foreign_key($1, $2, $3)", 3,
-					 types, values);
+					 REGCLASSOID, ObjectIdGetDatum(relid), REGCLASSOID, ObjectIdGetDatum(other),
+					 JSONBOID, key_in_words(key));
 }
 
 static void
 drop_noted_key(Oid relid, const char *name)
 {
-	Oid			types[2] = {REGCLASSOID, TEXTOID};
-	Datum		values[2];
-
-	values[0] = ObjectIdGetDatum(relid);
-	values[1] = CStringGetTextDatum(name);
 	(void) rf_ask_as(rf_relation_owner(relid),
-					 "SELECT pg_catalog.count(*) FROM rdma_internal.forget_keys($1, $2)", 2, types,
-					 values);
+					 "SELECT pg_catalog.count(*) FROM rdma_internal.forget_keys($1, $2)", 2,
+					 REGCLASSOID, ObjectIdGetDatum(relid), TEXTOID, CStringGetTextDatum(name));
 }
 
 /* ---------- by the name of an index or a constraint ---------- */
@@ -510,8 +500,6 @@ static void
 attach_partition(Oid relid, const PartitionCmd * command)
 {
 	Oid			other = RangeVarGetRelid(command->name, AccessShareLock, false);
-	Oid			types[2] = {REGCLASSOID, REGCLASSOID};
-	Datum		values[2] = {ObjectIdGetDatum(relid), ObjectIdGetDatum(other)};
 
 	if (!rf_is_propagated(other))
 		ereport(ERROR,
@@ -523,11 +511,13 @@ attach_partition(Oid relid, const PartitionCmd * command)
 	rf_lock_own(other);
 	LockRelationOid(other, AccessExclusiveLock);
 	(void) rf_ask_as(GetUserId(), "SELECT pg_catalog.count(*) FROM "
-					 "rdma_internal.check_partition($1, $2)", 2, types, values);
+					 "rdma_internal.check_partition($1, $2)", 2,
+					 REGCLASSOID, ObjectIdGetDatum(relid), REGCLASSOID, ObjectIdGetDatum(other));
 	rf_run_there(relid, psprintf("ALTER TABLE %s ATTACH PARTITION %s %s", rf_remote_table(relid),
 								 rf_remote_table(other), bound_text(command->bound)));
 	(void) rf_ask_as(rf_relation_owner(other), "SELECT pg_catalog.count(*) FROM "
-					 "rdma_internal.partition_attached($1)", 1, types, values + 1);
+					 "rdma_internal.partition_attached($1)", 1,
+					 REGCLASSOID, ObjectIdGetDatum(other));
 }
 
 /* A partition there becomes a table of its own, which gets its foreign table here. */
@@ -536,8 +526,6 @@ detach_partition(Oid relid, const PartitionCmd * command)
 {
 	char	   *partition = NULL;
 	Oid			parent = table_with("partition", command->name, &partition);
-	Oid			types[3] = {REGCLASSOID, TEXTOID, NAMEOID};
-	Datum		values[3];
 
 	if (parent != relid)
 		ereport(ERROR,
@@ -552,11 +540,10 @@ detach_partition(Oid relid, const PartitionCmd * command)
 				 errhint("Leave CONCURRENTLY out.")));
 	rf_run_there(relid, psprintf("ALTER TABLE %s DETACH PARTITION %s", rf_remote_table(relid),
 								 partition));
-	values[0] = ObjectIdGetDatum(relid);
-	values[1] = CStringGetTextDatum(partition);
-	values[2] = DirectFunctionCall1(namein, CStringGetDatum(command->name->relname));
 	(void) rf_ask_as(rf_relation_owner(relid), "SELECT pg_catalog.count(*) FROM "
-					 "rdma_internal.partition_detached($1, $2, $3)", 3, types, values);
+					 "rdma_internal.partition_detached($1, $2, $3)", 3,
+					 REGCLASSOID, ObjectIdGetDatum(relid), TEXTOID, CStringGetTextDatum(partition),
+					 NAMEOID, DirectFunctionCall1(namein, CStringGetDatum(command->name->relname)));
 }
 
 /* ---------- ALTER TABLE ---------- */

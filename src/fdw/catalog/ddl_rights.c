@@ -92,10 +92,8 @@ rdma_role_there(PG_FUNCTION_ARGS)
 static Datum
 rights_of(Oid relid, Oid grantor)
 {
-	Oid			types[2] = {REGCLASSOID, OIDOID};
-	Datum		values[2] = {ObjectIdGetDatum(relid), ObjectIdGetDatum(grantor)};
-
-	return rf_ask_as(grantor, "SELECT rdma_internal.rights_there($1, $2)", 2, types, values);
+	return rf_ask_as(grantor, "SELECT rdma_internal.rights_there($1, $2)", 2,
+					 REGCLASSOID, ObjectIdGetDatum(relid), OIDOID, ObjectIdGetDatum(grantor));
 }
 
 /* Notes a table whose rights the command may change. */
@@ -222,8 +220,6 @@ is_listed(Oid relid, List *tables)
 static List *
 granted_to(List *roles)
 {
-	Oid			types[1] = {OIDARRAYOID};
-	Datum		values[1];
 	Datum		found;
 	Datum	   *oids = palloc_array(Datum, list_length(roles));
 	List	   *relids = NIL;
@@ -232,12 +228,12 @@ granted_to(List *roles)
 
 	foreach(lc, roles)
 		oids[count++] = ObjectIdGetDatum(lfirst_oid(lc));
-	values[0] = PointerGetDatum(construct_array(oids, count, OIDOID, sizeof(Oid), true,
-												TYPALIGN_INT));
 	found = rf_ask_as(GetUserId(), "SELECT array_agg(DISTINCT s.objid) FROM pg_shdepend s JOIN "
 					  "pg_database d ON d.oid = s.dbid WHERE d.datname = current_database() AND "
 					  "s.classid = 'pg_class'::regclass AND s.refclassid = 'pg_authid'::regclass "
-					  "AND s.refobjid = ANY ($1) AND s.deptype = 'a'", 1, types, values);
+					  "AND s.refobjid = ANY ($1) AND s.deptype = 'a'", 1, OIDARRAYOID,
+					  PointerGetDatum(construct_array(oids, count, OIDOID, sizeof(Oid), true,
+													  TYPALIGN_INT)));
 	if (found == (Datum) 0)
 		return NIL;
 	deconstruct_array(DatumGetArrayTypeP(found), OIDOID, sizeof(Oid), true, TYPALIGN_INT, &oids,
@@ -288,19 +284,16 @@ rf_rights_propagate(RfDdlCommand *command, Node *statement)
 	foreach(lc, command->rights)
 	{
 		Rights	   *rights = (Rights *) lfirst(lc);
-		Oid			types[4] = {REGCLASSOID, JSONBOID, JSONBOID, BOOLOID};
-		Datum		values[4];
 		Oid			owner;
+		Datum		after;
 
 		if (!SearchSysCacheExists1(RELOID, ObjectIdGetDatum(rights->relid)))
 			continue;
 		owner = rf_relation_owner(rights->relid);
-		values[0] = ObjectIdGetDatum(rights->relid);
-		values[1] = rights->before;
-		values[2] = rights_of(rights->relid, owner != rights->owner ? owner : rights->grantor);
-		values[3] = BoolGetDatum(cascade);
+		after = rights_of(rights->relid, owner != rights->owner ? owner : rights->grantor);
 		(void) rf_ask_as(rights->grantor,
 						 "SELECT pg_catalog.count(*) FROM rdma_internal.propagate_rights("
-						 "$1, $2, $3, $4)", 4, types, values);
+						 "$1, $2, $3, $4)", 4, REGCLASSOID, ObjectIdGetDatum(rights->relid),
+						 JSONBOID, rights->before, JSONBOID, after, BOOLOID, BoolGetDatum(cascade));
 	}
 }

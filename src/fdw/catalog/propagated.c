@@ -48,13 +48,23 @@ rf_names_propagated(RangeVar *name)
 }
 
 Datum
-rf_ask_as(Oid role, const char *sql, int count, Oid *types, Datum *values)
+rf_ask_as(Oid role, const char *sql, int count,...)
 {
 	MemoryContext context = CurrentMemoryContext;
+	Oid		   *types = palloc_array(Oid, count);
+	Datum	   *values = palloc_array(Datum, count);
 	RfRole		before;
 	bool		isnull = true;
 	Datum		value = (Datum) 0;
+	va_list		args;
 
+	va_start(args, count);
+	for (int i = 0; i < count; i++)
+	{
+		types[i] = va_arg(args, Oid);
+		values[i] = va_arg(args, Datum);
+	}
+	va_end(args);
 	rf_role_begin(&before, role);
 	if (SPI_connect() != SPI_OK_CONNECT ||
 		SPI_execute_with_args(sql, count, types, values, NULL, false, 0) != SPI_OK_SELECT ||

@@ -58,12 +58,10 @@ void
 rf_run_there_as(Oid role, Oid relid, const char *command)
 {
 	ForeignServer *server = GetForeignServer(GetForeignTable(relid)->serverid);
-	Oid			types[2] = {NAMEOID, TEXTOID};
-	Datum		values[2];
 
-	values[0] = DirectFunctionCall1(namein, CStringGetDatum(server->servername));
-	values[1] = CStringGetTextDatum(command);
-	(void) rf_ask_as(role, "SELECT pg_catalog.count(*) FROM rdma.run_on($1, $2)", 2, types, values);
+	(void) rf_ask_as(role, "SELECT pg_catalog.count(*) FROM rdma.run_on($1, $2)", 2,
+					 NAMEOID, DirectFunctionCall1(namein, CStringGetDatum(server->servername)),
+					 TEXTOID, CStringGetTextDatum(command));
 }
 
 void
@@ -228,8 +226,6 @@ trigger_definition(Oid shadow, const CreateTrigStmt * statement, RfShadowAnswer 
 static char *
 uniqueness_problem(Oid relid, Oid shadow)
 {
-	Oid			types[2] = {OIDOID, REGCLASSOID};
-	Datum		values[2] = {ObjectIdGetDatum(shadow), ObjectIdGetDatum(relid)};
 	Datum		problem;
 	ForeignTable *table = GetForeignTable(relid);
 
@@ -237,8 +233,8 @@ uniqueness_problem(Oid relid, Oid shadow)
 		rf_table_distribution(relid)->placement == RF_PLACED_EVERYWHERE)
 		return NULL;
 	problem = rf_ask_as(GetUserId(), "SELECT (SELECT because FROM rdma_internal.unkept_keys("
-						"ARRAY[$1], coalesce(rdma.distribution_key($2), '{}')) LIMIT 1)", 2, types,
-						values);
+						"ARRAY[$1], coalesce(rdma.distribution_key($2), '{}')) LIMIT 1)", 2,
+						OIDOID, ObjectIdGetDatum(shadow), REGCLASSOID, ObjectIdGetDatum(relid));
 	return problem != (Datum) 0 ? TextDatumGetCString(problem) : NULL;
 }
 
@@ -248,9 +244,6 @@ ask_shadow(Oid relid, Node *statement, const char *source)
 {
 	RfShadowAnswer answer;
 	Oid			shadow = create_shadow(relid);
-	Oid			types[1] = {OIDARRAYOID};
-	Datum		values[1];
-	Datum		oid = ObjectIdGetDatum(shadow);
 	int			nest;
 
 	CommandCounterIncrement();
@@ -263,9 +256,9 @@ ask_shadow(Oid relid, Node *statement, const char *source)
 		answer.definition = shadow_definition(shadow, !IsA(statement, IndexStmt));
 	AtEOXact_GUC(false, nest);
 	answer.problem = IsA(statement, CreateTrigStmt) ? NULL : uniqueness_problem(relid, shadow);
-	values[0] = PointerGetDatum(construct_array(&oid, 1, OIDOID, sizeof(Oid), true, TYPALIGN_INT));
 	answer.objects = rf_ask_as(rf_relation_owner(relid),
-							   "SELECT rdma_internal.needed_objects($1)", 1, types, values);
+							   "SELECT rdma_internal.needed_objects(ARRAY[$1])", 1,
+							   OIDOID, ObjectIdGetDatum(shadow));
 	return answer;
 }
 
@@ -306,12 +299,9 @@ void
 rf_send_needed(Oid relid, const RfShadowAnswer *what)
 {
 	ForeignServer *server = GetForeignServer(GetForeignTable(relid)->serverid);
-	Oid			types[2] = {NAMEOID, JSONBOID};
-	Datum		values[2];
 
-	values[0] = DirectFunctionCall1(namein, CStringGetDatum(server->servername));
-	values[1] = what->objects;
 	(void) rf_ask_as(rf_relation_owner(relid),
 					 "SELECT pg_catalog.count(*) FROM rdma_internal.send_objects($1, $2)", 2,
-					 types, values);
+					 NAMEOID, DirectFunctionCall1(namein, CStringGetDatum(server->servername)),
+					 JSONBOID, what->objects);
 }

@@ -33,6 +33,18 @@ typedef struct RfStream RfStream;
  */
 extern UserMapping *rf_user_mapping(Oid userid, Oid serverid);
 
+/* Its OID, or that of the mapping for PUBLIC; InvalidOid: the user has no mapping. */
+extern Oid	rf_mapping_id(Oid userid, Oid serverid);
+
+/* Is it a server of this wrapper, and no server with nodes? */
+extern bool rf_is_node(const ForeignServer *server);
+
+/*
+ * OIDs of a server's foreign tables, of all servers for InvalidOid. Sorted, so that two sessions
+ * that lock them do not wait for each other.
+ */
+extern List *rf_foreign_tables(Oid serverid);
+
 /*
  * The session of a user mapping, connected. in_transaction: commands run inside the remote
  * transaction (and savepoints) that belongs to the local one. Valid until the local transaction

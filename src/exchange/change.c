@@ -56,28 +56,6 @@ owned_server(const char *name)
 	return server;
 }
 
-/* Sorted, so that two sessions that lock them do not wait for each other. */
-static List *
-tables_of(Oid serverid)
-{
-	Relation	rel = table_open(ForeignTableRelationId, AccessShareLock);
-	SysScanDesc scan = systable_beginscan(rel, InvalidOid, false, NULL, 0, NULL);
-	HeapTuple	tuple;
-	List	   *tables = NIL;
-
-	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
-	{
-		Form_pg_foreign_table form = (Form_pg_foreign_table) GETSTRUCT(tuple);
-
-		if (form->ftserver == serverid)
-			tables = lappend_oid(tables, form->ftrelid);
-	}
-	systable_endscan(scan);
-	table_close(rel, AccessShareLock);
-	list_sort(tables, list_oid_cmp);
-	return tables;
-}
-
 /* For all locks here from now on, and for the nodes; 0 waits for ever. */
 static int
 milliseconds_left(TimestampTz deadline)
@@ -190,7 +168,7 @@ lock_here(ForeignServer *server, bool writers_only, TimestampTz deadline)
 					   writers_only ? ShareUpdateExclusiveLock : AccessExclusiveLock);
 	limit_waiting(deadline);
 	(void) rf_record_lock(server, true);
-	tables = tables_of(server->serverid);
+	tables = rf_foreign_tables(server->serverid);
 	foreach(lc, tables)
 	{
 		Oid			relid = lfirst_oid(lc);

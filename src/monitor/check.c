@@ -233,34 +233,29 @@ known_rows(Oid relid)
 static void
 check_statistics(Check *check)
 {
-	Relation	catalog = table_open(ForeignTableRelationId, AccessShareLock);
-	SysScanDesc scan = systable_beginscan(catalog, InvalidOid, false, NULL, 0, NULL);
 	StringInfoData names;
 	int			tables = 0;
 	int			unknown = 0;
-	HeapTuple	tuple;
+	ListCell   *lc;
 
 	initStringInfo(&names);
-	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
+	foreach(lc, rf_foreign_tables(check->serverid))
 	{
-		Form_pg_foreign_table table = (Form_pg_foreign_table) GETSTRUCT(tuple);
-		char	   *name = table->ftserver == check->serverid ? get_rel_name(table->ftrelid) : NULL;
+		char	   *name = get_rel_name(lfirst_oid(lc));
 
 		if (name == NULL)
 			continue;
 		tables++;
-		if (known_rows(table->ftrelid) > 0)
+		if (known_rows(lfirst_oid(lc)) > 0)
 			continue;
 		if (unknown++ < TABLES_NAMED)
 		{
-			const char *schema = get_namespace_name(get_rel_namespace(table->ftrelid));
+			const char *schema = get_namespace_name(get_rel_namespace(lfirst_oid(lc)));
 
 			appendStringInfo(&names, "%s%s", names.len == 0 ? "" : ", ",
 							 quote_qualified_identifier(schema, name));
 		}
 	}
-	systable_endscan(scan);
-	table_close(catalog, AccessShareLock);
 	if (unknown == 0)
 		ok(check, "statistics", psprintf("of all foreign tables (%d)", tables));
 	else

@@ -5,7 +5,10 @@
  */
 #include "postgres.h"
 
+#include "access/genam.h"
+#include "access/table.h"
 #include "catalog/pg_foreign_server.h"
+#include "catalog/pg_foreign_table.h"
 #include "catalog/pg_user_mapping.h"
 #include "commands/dbcommands.h"
 #include "commands/defrem.h"
@@ -32,13 +35,22 @@ static char *expand_application_name(const char *pattern);
 static void choose_application_name(const char **keywords, const char **values, int count);
 static void receive_notice(void *arg, const PGresult *result);
 
+Oid
+rf_mapping_id(Oid userid, Oid serverid)
+{
+	Oid			umid = GetSysCacheOid2(USERMAPPINGUSERSERVER, Anum_pg_user_mapping_oid,
+									   ObjectIdGetDatum(userid), ObjectIdGetDatum(serverid));
+
+	if (!OidIsValid(umid))
+		umid = GetSysCacheOid2(USERMAPPINGUSERSERVER, Anum_pg_user_mapping_oid,
+							   ObjectIdGetDatum(InvalidOid), ObjectIdGetDatum(serverid));
+	return umid;
+}
+
 UserMapping *
 rf_user_mapping(Oid userid, Oid serverid)
 {
-	if (!SearchSysCacheExists2(USERMAPPINGUSERSERVER, ObjectIdGetDatum(userid),
-							   ObjectIdGetDatum(serverid)) &&
-		!SearchSysCacheExists2(USERMAPPINGUSERSERVER, ObjectIdGetDatum(InvalidOid),
-							   ObjectIdGetDatum(serverid)))
+	if (!OidIsValid(rf_mapping_id(userid, serverid)))
 	{
 		char	   *user = MappingUserName(userid);
 		char	   *server = GetForeignServer(serverid)->servername;
@@ -51,6 +63,34 @@ rf_user_mapping(Oid userid, Oid serverid)
 						 quote_identifier(user), quote_identifier(server))));
 	}
 	return GetUserMapping(userid, serverid);
+}
+
+bool
+rf_is_node(const ForeignServer *server)
+{
+	return strcmp(GetForeignDataWrapper(server->fdwid)->fdwname, "rdma_fdw") == 0 &&
+		rf_option_find(server->options, "nodes") == NULL;
+}
+
+List *
+rf_foreign_tables(Oid serverid)
+{
+	Relation	catalog = table_open(ForeignTableRelationId, AccessShareLock);
+	SysScanDesc scan = systable_beginscan(catalog, InvalidOid, false, NULL, 0, NULL);
+	List	   *tables = NIL;
+	HeapTuple	tuple;
+
+	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
+	{
+		Form_pg_foreign_table form = (Form_pg_foreign_table) GETSTRUCT(tuple);
+
+		if (!OidIsValid(serverid) || form->ftserver == serverid)
+			tables = lappend_oid(tables, form->ftrelid);
+	}
+	systable_endscan(scan);
+	table_close(catalog, AccessShareLock);
+	list_sort(tables, list_oid_cmp);
+	return tables;
 }
 
 RfSession *
@@ -100,22 +140,10 @@ typedef enum Suitability
 	NO_MAPPING
 } Suitability;
 
-static Oid
-mapping_id(Oid userid, Oid serverid)
-{
-	Oid			umid = GetSysCacheOid2(USERMAPPINGUSERSERVER, Anum_pg_user_mapping_oid,
-									   ObjectIdGetDatum(userid), ObjectIdGetDatum(serverid));
-
-	if (!OidIsValid(umid))
-		umid = GetSysCacheOid2(USERMAPPINGUSERSERVER, Anum_pg_user_mapping_oid,
-							   ObjectIdGetDatum(InvalidOid), ObjectIdGetDatum(serverid));
-	return umid;
-}
-
 static Suitability
 suitability(Oid userid, Oid serverid)
 {
-	Oid			umid = mapping_id(userid, serverid);
+	Oid			umid = rf_mapping_id(userid, serverid);
 	RfSession  *session;
 
 	if (!OidIsValid(umid))
@@ -203,7 +231,7 @@ rf_session_get_any(uint64 statement, Oid userid, List *servers, UserMapping **us
 	initStringInfo(&reasons);
 	for (int i = 0; i < count; i++)
 	{
-		Oid			umid = mapping_id(userid, list_nth_oid(servers, i));
+		Oid			umid = rf_mapping_id(userid, list_nth_oid(servers, i));
 
 		failed[i] = OidIsValid(umid) && is_left_out(rf_session_find(umid), statement);
 		if (failed[i])

@@ -494,10 +494,7 @@ static bool
 may_ask(Oid serverid)
 {
 	return rf_server_aclcheck(serverid, GetUserId(), ACL_USAGE) == ACLCHECK_OK &&
-		(SearchSysCacheExists2(USERMAPPINGUSERSERVER, ObjectIdGetDatum(GetUserId()),
-							   ObjectIdGetDatum(serverid)) ||
-		 SearchSysCacheExists2(USERMAPPINGUSERSERVER, ObjectIdGetDatum(InvalidOid),
-							   ObjectIdGetDatum(serverid)));
+		OidIsValid(rf_mapping_id(GetUserId(), serverid));
 }
 
 static void

@@ -399,14 +399,12 @@ Datum
 rdma_resolve(PG_FUNCTION_ARGS)
 {
 	ForeignServer *server = GetForeignServerByName(NameStr(*PG_GETARG_NAME(0)), false);
-	ForeignDataWrapper *wrapper = GetForeignDataWrapper(server->fdwid);
 	AclResult	allowed = rf_server_aclcheck(server->serverid, GetUserId(), ACL_USAGE);
 	RfSession  *session;
 
 	if (allowed != ACLCHECK_OK)
 		aclcheck_error(allowed, OBJECT_FOREIGN_SERVER, server->servername);
-	if (strcmp(wrapper->fdwname, "rdma_fdw") != 0 ||
-		rf_option_find(server->options, "nodes") != NULL)
+	if (!rf_is_node(server))
 		ereport(ERROR,
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
 				 errmsg("server \"%s\" is not a node of rdma_fdw", server->servername)));

@@ -378,8 +378,7 @@ add_all(List **targets)
 		Form_pg_user_mapping mapping = (Form_pg_user_mapping) GETSTRUCT(tuple);
 		ForeignServer *server = GetForeignServer(mapping->umserver);
 
-		if (strcmp(GetForeignDataWrapper(server->fdwid)->fdwname, "rdma_fdw") == 0 &&
-			rf_option_find(server->options, "nodes") == NULL)
+		if (rf_is_node(server))
 			add_target(targets, mapping->umserver,
 					   OidIsValid(mapping->umuser) ? mapping->umuser : server->owner);
 	}
@@ -490,10 +489,7 @@ static bool
 is_there(const Target *target)
 {
 	return SearchSysCacheExists1(FOREIGNSERVEROID, ObjectIdGetDatum(target->serverid)) &&
-		(SearchSysCacheExists2(USERMAPPINGUSERSERVER, ObjectIdGetDatum(target->userid),
-							   ObjectIdGetDatum(target->serverid)) ||
-		 SearchSysCacheExists2(USERMAPPINGUSERSERVER, ObjectIdGetDatum(InvalidOid),
-							   ObjectIdGetDatum(target->serverid)));
+		OidIsValid(rf_mapping_id(target->userid, target->serverid));
 }
 
 /* In a transaction of its own. */

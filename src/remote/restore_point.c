@@ -119,8 +119,7 @@ list_servers(void)
 	{
 		ForeignServer *server = GetForeignServer(((Form_pg_foreign_server) GETSTRUCT(tuple))->oid);
 
-		if (strcmp(GetForeignDataWrapper(server->fdwid)->fdwname, "rdma_fdw") == 0 &&
-			rf_option_find(server->options, "nodes") == NULL)
+		if (rf_is_node(server))
 			servers = lappend(servers, server);
 	}
 	table_endscan(scan);
@@ -136,10 +135,7 @@ check_server(ForeignServer *server)
 
 	if (allowed != ACLCHECK_OK)
 		aclcheck_error(allowed, OBJECT_FOREIGN_SERVER, server->servername);
-	if (!SearchSysCacheExists2(USERMAPPINGUSERSERVER, ObjectIdGetDatum(GetUserId()),
-							   ObjectIdGetDatum(server->serverid)) &&
-		!SearchSysCacheExists2(USERMAPPINGUSERSERVER, ObjectIdGetDatum(InvalidOid),
-							   ObjectIdGetDatum(server->serverid)))
+	if (!OidIsValid(rf_mapping_id(GetUserId(), server->serverid)))
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_OBJECT),
 				 errmsg("user \"%s\" has no user mapping for server \"%s\"",

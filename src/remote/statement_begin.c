@@ -41,10 +41,7 @@ static bool
 has_mapping(const RfRemembered *entry)
 {
 	return SearchSysCacheExists1(FOREIGNSERVEROID, ObjectIdGetDatum(entry->serverid)) &&
-		(SearchSysCacheExists2(USERMAPPINGUSERSERVER, ObjectIdGetDatum(entry->userid),
-							   ObjectIdGetDatum(entry->serverid)) ||
-		 SearchSysCacheExists2(USERMAPPINGUSERSERVER, ObjectIdGetDatum(InvalidOid),
-							   ObjectIdGetDatum(entry->serverid)));
+		OidIsValid(rf_mapping_id(entry->userid, entry->serverid));
 }
 
 /*

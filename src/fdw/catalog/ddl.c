@@ -419,27 +419,20 @@ static void
 drop_owned(RfDdlCommand *command, const DropOwnedStmt *statement)
 {
 	List	   *owners = rf_owning_roles(statement->roles);
-	Relation	rel = table_open(ForeignTableRelationId, AccessShareLock);
-	SysScanDesc scan = systable_beginscan(rel, InvalidOid, false, NULL, 0, NULL);
 	ErrorContextCallback callback;
-	HeapTuple	tuple;
 	ListCell   *lc;
 
-	while (owners != NIL && HeapTupleIsValid(tuple = systable_getnext(scan)))
+	foreach(lc, owners != NIL ? rf_foreign_tables(InvalidOid) : NIL)
 	{
-		Form_pg_foreign_table form = (Form_pg_foreign_table) GETSTRUCT(tuple);
+		Oid			relid = lfirst_oid(lc);
 
 		/* a server of theirs goes as well, and leaves the nodes what they have */
-		if (list_member_oid(owners, rf_relation_owner(form->ftrelid)) &&
-			rf_is_propagated(form->ftrelid) &&
-			!list_member_oid(owners, GetForeignServer(form->ftserver)->owner))
-			command->sent = lappend_oid(command->sent, form->ftrelid);
+		if (list_member_oid(owners, rf_relation_owner(relid)) && rf_is_propagated(relid) &&
+			!list_member_oid(owners, GetForeignServer(GetForeignTable(relid)->serverid)->owner))
+			command->sent = lappend_oid(command->sent, relid);
 	}
-	systable_endscan(scan);
-	table_close(rel, AccessShareLock);
 
 	/* first here, as all others do */
-	list_sort(command->sent, list_oid_cmp);
 	foreach(lc, command->sent)
 	{
 		Oid			relid = lfirst_oid(lc);

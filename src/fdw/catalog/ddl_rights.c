@@ -143,21 +143,14 @@ belongs_to_roles(Oid relid, List *roles)
 static List *
 tables_that(TableTest passes, List *oids)
 {
-	Relation	rel = table_open(ForeignTableRelationId, AccessShareLock);
-	SysScanDesc scan = systable_beginscan(rel, InvalidOid, false, NULL, 0, NULL);
 	List	   *tables = NIL;
-	HeapTuple	tuple;
+	ListCell   *lc;
 
-	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
+	foreach(lc, rf_foreign_tables(InvalidOid))
 	{
-		Oid			relid = ((Form_pg_foreign_table) GETSTRUCT(tuple))->ftrelid;
-
-		if (passes(relid, oids) && rf_is_propagated(relid))
-			tables = lappend_oid(tables, relid);
+		if (passes(lfirst_oid(lc), oids) && rf_is_propagated(lfirst_oid(lc)))
+			tables = lappend_oid(tables, lfirst_oid(lc));
 	}
-	systable_endscan(scan);
-	table_close(rel, AccessShareLock);
-	list_sort(tables, list_oid_cmp);
 	return tables;
 }
 

@@ -77,10 +77,7 @@ version_is_ours(Oid userid, Oid serverid)
 {
 	RfSession  *session;
 
-	if (!SearchSysCacheExists2(USERMAPPINGUSERSERVER, ObjectIdGetDatum(userid),
-							   ObjectIdGetDatum(serverid)) &&
-		!SearchSysCacheExists2(USERMAPPINGUSERSERVER, ObjectIdGetDatum(InvalidOid),
-							   ObjectIdGetDatum(serverid)))
+	if (!OidIsValid(rf_mapping_id(userid, serverid)))
 		return false;
 	session = rf_session_get(rf_user_mapping(userid, serverid), false);
 	return rf_session_server_version(session) / 10000 == PG_VERSION_NUM / 10000;

@@ -4,7 +4,6 @@
 #include "postgres.h"
 
 #include "miscadmin.h"
-#include "utils/memutils.h"
 
 #include "rdma_fdw/compat.h"
 #include "socket_wait.h"

@@ -11,7 +11,6 @@
 
 #include "access/detoast.h"
 #include "access/toast_internals.h"
-#include "utils/memutils.h"
 
 #include "decoder.h"
 

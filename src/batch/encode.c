@@ -17,7 +17,6 @@
 #include "access/detoast.h"
 #include "access/table.h"
 #include "access/tableam.h"
-#include "catalog/pg_type.h"
 #include "fmgr.h"
 #include "mb/pg_wchar.h"
 #include "rdma_fdw/batch.h"

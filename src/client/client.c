@@ -23,7 +23,6 @@
 #include "rdma_fdw/guc.h"
 
 #include "base/agree.h"
-#include "base/clock.h"
 #include "shmem/arena.h"
 #include "shmem/claims.h"
 #include "shmem/layout.h"

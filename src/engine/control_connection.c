@@ -12,8 +12,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "rdma_fdw/guc.h"
-
 #include "engine_int.h"
 
 #define RF_SETTLE_FIRST_US		2000

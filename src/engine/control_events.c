@@ -12,8 +12,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "miscadmin.h"
-
 #include "rdma_fdw/guc.h"
 
 #include "engine_int.h"

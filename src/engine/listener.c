@@ -15,7 +15,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "miscadmin.h"
 #include "postmaster/postmaster.h"
 
 #include "rdma_fdw/guc.h"

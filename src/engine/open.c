@@ -14,7 +14,6 @@
 
 #include "miscadmin.h"
 
-#include "rdma_fdw/guc.h"
 #include "shmem/life.h"
 #include "shmem/slots.h"
 

@@ -22,7 +22,6 @@
 #include "utils/builtins.h"
 #include "utils/fmgrprotos.h"
 #include "utils/lsyscache.h"
-#include "utils/syscache.h"
 #include "utils/uuid.h"
 
 #include "rdma_fdw/as_role.h"

@@ -11,7 +11,6 @@
 
 #include "mb/pg_wchar.h"
 #include "executor/executor.h"
-#include "utils/memutils.h"
 
 #include "rdma_fdw/compat.h"
 

@@ -13,7 +13,6 @@
 #include "node.h"
 
 #include "access/parallel.h"
-#include "catalog/pg_proc.h"
 #include "catalog/pg_type.h"
 #include "commands/explain.h"
 #include "executor/executor.h"

@@ -7,7 +7,6 @@
 #include "executor/executor.h"
 #include "mb/pg_wchar.h"
 #include "miscadmin.h"
-#include "utils/memutils.h"
 
 #include "rdma_fdw/compat.h"
 

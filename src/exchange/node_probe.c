@@ -16,7 +16,6 @@
 #include <math.h>
 
 #include "access/amapi.h"
-#include "access/stratnum.h"
 #include "nodes/pathnodes.h"
 #include "optimizer/cost.h"
 #include "optimizer/pathnode.h"

@@ -16,7 +16,6 @@
 #include "node.h"
 
 #include "access/parallel.h"
-#include "miscadmin.h"
 #include "storage/proc.h"
 #include "storage/shm_mq.h"
 

@@ -24,7 +24,6 @@
 #include "commands/explain.h"
 #include "executor/execParallel.h"
 #include "executor/executor.h"
-#include "nodes/makefuncs.h"
 #include "optimizer/cost.h"
 #include "optimizer/pathnode.h"
 #include "optimizer/paths.h"

@@ -12,7 +12,6 @@
 #include "catalog/pg_type.h"
 #include "executor/executor.h"
 #include "mb/pg_wchar.h"
-#include "miscadmin.h"
 #include "utils/memutils.h"
 
 #include "rdma_fdw/compat.h"

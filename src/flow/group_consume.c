@@ -5,8 +5,6 @@
 
 #include "group_int.h"
 
-#include "storage/latch.h"
-
 #include "rdma_fdw/client.h"
 #include "rdma_fdw/compat.h"
 #include "rdma_fdw/guc.h"

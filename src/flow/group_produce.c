@@ -9,8 +9,6 @@
 
 #include "group_int.h"
 
-#include "storage/latch.h"
-
 #include "rdma_fdw/client.h"
 #include "rdma_fdw/guc.h"
 #include "shmem/value.h"

@@ -4,7 +4,6 @@
 #include "postgres.h"
 
 #include "port/pg_crc32c.h"
-#include "utils/memutils.h"
 
 #include "rdma_fdw/reassemble.h"
 

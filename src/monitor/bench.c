@@ -19,7 +19,6 @@
 #include "miscadmin.h"
 #include "portability/instr_time.h"
 #include "utils/builtins.h"
-#include "utils/memutils.h"
 
 #include "rdma_fdw/batch.h"
 #include "rdma_fdw/client.h"

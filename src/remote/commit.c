@@ -28,7 +28,6 @@
 #include "miscadmin.h"
 #include "storage/lmgr.h"
 #include "storage/proc.h"
-#include "utils/builtins.h"
 #include "utils/memutils.h"
 
 #include "rdma_fdw/compat.h"

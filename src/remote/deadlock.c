@@ -14,7 +14,6 @@
 
 #include "access/xact.h"
 #include "access/xlog.h"
-#include "catalog/pg_foreign_server.h"
 #include "executor/spi.h"
 #include "fmgr.h"
 #include "funcapi.h"
@@ -26,7 +25,6 @@
 #include "utils/builtins.h"
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
-#include "utils/syscache.h"
 #include "utils/timeout.h"
 #include "utils/tuplestore.h"
 

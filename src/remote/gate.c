@@ -12,7 +12,6 @@
 #include "funcapi.h"
 #include "port/atomics.h"
 #include "portability/instr_time.h"
-#include "storage/ipc.h"
 #include "storage/lock.h"
 #include "storage/lwlock.h"
 #include "storage/shmem.h"

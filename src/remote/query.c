@@ -7,11 +7,9 @@
 #include "lib/stringinfo.h"
 #include "miscadmin.h"
 #include "utils/builtins.h"
-#include "utils/memutils.h"
 
 #include "rdma_fdw/as_role.h"
 #include "rdma_fdw/compat.h"
-#include "rdma_fdw/guc.h"
 #include "rdma_fdw/sql_text.h"
 #include "shmem/peer_table.h"
 #include "session.h"

@@ -33,7 +33,6 @@
 #include "access/xact.h"
 #include "access/xlog.h"
 #include "access/xlog_internal.h"
-#include "catalog/namespace.h"
 #include "catalog/pg_foreign_server.h"
 #include "catalog/pg_type.h"
 #include "fmgr.h"
@@ -42,9 +41,7 @@
 #include "miscadmin.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
-#include "utils/lsyscache.h"
 #include "utils/pg_lsn.h"
-#include "utils/syscache.h"
 #include "utils/tuplestore.h"
 
 #include "rdma_fdw/as_role.h"

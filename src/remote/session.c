@@ -7,12 +7,9 @@
 #include "postgres.h"
 
 #include "access/xact.h"
-#include "catalog/pg_foreign_server.h"
-#include "catalog/pg_user_mapping.h"
 #include "storage/fd.h"
 #include "utils/hsearch.h"
 #include "utils/inval.h"
-#include "utils/memutils.h"
 #include "utils/syscache.h"
 
 #include "rdma_fdw/guc.h"

@@ -18,10 +18,8 @@
 #include "postgres.h"
 
 #include "access/parallel.h"
-#include "miscadmin.h"
 #include "optimizer/optimizer.h"
 #include "storage/latch.h"
-#include "utils/memutils.h"
 
 #include "rdma_fdw/compat.h"
 #include "session.h"

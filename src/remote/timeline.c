@@ -21,7 +21,6 @@
 #include "access/xlog.h"
 #include "access/xlogrecovery.h"
 #include "catalog/indexing.h"
-#include "catalog/namespace.h"
 #include "catalog/pg_type.h"
 #include "fmgr.h"
 #include "storage/bufmgr.h"

@@ -27,7 +27,6 @@
 #include "rdma_fdw/guc.h"
 #include "rdma_fdw/serve.h"
 #include "storage/bufmgr.h"
-#include "utils/memutils.h"
 #include "utils/rel.h"
 #include "utils/timeout.h"
 

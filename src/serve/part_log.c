@@ -22,7 +22,6 @@
 #include "miscadmin.h"
 #include "nodes/parsenodes.h"
 #include "parser/parse_func.h"
-#include "storage/ipc.h"
 #include "storage/lwlock.h"
 #include "storage/shmem.h"
 #include "utils/acl.h"

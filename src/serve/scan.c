@@ -17,7 +17,6 @@
 #include "executor/executor.h"
 #include "executor/instrument.h"
 #include "miscadmin.h"
-#include "rdma_fdw/guc.h"
 #include "rdma_fdw/region.h"
 #include "rdma_fdw/serve.h"
 #include "rdma_fdw/vector.h"

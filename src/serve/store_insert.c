@@ -20,7 +20,6 @@
 #include "miscadmin.h"
 #include "optimizer/optimizer.h"
 #include "rdma_fdw/compat.h"
-#include "utils/memutils.h"
 #include "utils/rel.h"
 
 #include "store.h"

@@ -11,9 +11,7 @@
  */
 #include "postgres.h"
 
-#include "access/xact.h"
 #include "catalog/namespace.h"
-#include "catalog/pg_type.h"
 #include "executor/spi.h"
 #include "tcop/dest.h"
 #include "utils/builtins.h"

@@ -19,7 +19,6 @@
 
 #include "miscadmin.h"
 #include "storage/bufmgr.h"
-#include "storage/ipc.h"
 #include "storage/lwlock.h"
 #include "storage/pg_shmem.h"
 #include "storage/shmem.h"

@@ -26,7 +26,6 @@
 #include "optimizer/optimizer.h"
 #include "rdma_fdw/compat.h"
 #include "rdma_fdw/guc.h"
-#include "utils/rel.h"
 #include "utils/ruleutils.h"
 
 #include "kernels.h"

@@ -20,7 +20,6 @@
 
 #include <math.h>
 
-#include "catalog/pg_type.h"
 #include "common/hashfn.h"
 #include "executor/executor.h"
 #include "executor/nodeAgg.h"

@@ -8,7 +8,6 @@
  */
 #include "postgres.h"
 
-#include "access/htup_details.h"
 #include "executor/executor.h"
 #include "optimizer/clauses.h"
 #include "rdma_fdw/compat.h"

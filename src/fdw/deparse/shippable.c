@@ -18,7 +18,6 @@
 #include "postgres.h"
 
 #include "access/sysattr.h"
-#include "catalog/pg_class.h"
 #include "catalog/pg_collation.h"
 #include "catalog/pg_operator.h"
 #include "catalog/pg_proc.h"

@@ -13,7 +13,6 @@
 #include "utils/memutils.h"
 
 #include "rdma_fdw/compat.h"
-#include "rdma_fdw/guc.h"
 
 #include "fdw/plan/plan_private.h"
 #include "exec.h"

@@ -48,8 +48,6 @@
 #include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
 
-#include "rdma_fdw/guc.h"
-
 #include "forms.h"
 #include "plan.h"
 

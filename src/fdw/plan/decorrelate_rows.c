@@ -18,7 +18,6 @@
  */
 #include "postgres.h"
 
-#include "access/stratnum.h"
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
 #include "optimizer/clauses.h"

@@ -11,7 +11,6 @@
 
 #include <math.h>
 
-#include "access/htup_details.h"
 #include "libpq-fe.h"
 #include "nodes/nodeFuncs.h"
 #include "optimizer/clauses.h"

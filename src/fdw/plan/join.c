@@ -13,7 +13,6 @@
 #include "postgres.h"
 
 #include "access/sysattr.h"
-#include "catalog/pg_class.h"
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
 #include "optimizer/cost.h"

@@ -11,7 +11,6 @@
 
 #include "foreign/fdwapi.h"
 #include "lib/stringinfo.h"
-#include "parser/parsetree.h"
 
 #include "plan.h"
 

@@ -17,7 +17,6 @@
 #include "access/hash.h"
 #include "access/htup_details.h"
 #include "access/nbtree.h"
-#include "access/sysattr.h"
 #include "access/transam.h"
 #include "catalog/pg_cast.h"
 #include "catalog/pg_collation.h"

@@ -6,7 +6,6 @@
 #include "postgres.h"
 
 #include "access/sysattr.h"
-#include "catalog/pg_attribute.h"
 #include "nodes/nodeFuncs.h"
 #include "optimizer/cost.h"
 #include "optimizer/optimizer.h"

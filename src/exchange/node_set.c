@@ -20,11 +20,11 @@
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/memutils.h"
-#include "utils/tuplestore.h"
 
 #include "rdma_fdw/client.h"
 #include "rdma_fdw/compat.h"
 #include "rdma_fdw/serve.h"
+#include "base/result_row.h"
 #include "shmem/peer_table.h"
 
 PG_FUNCTION_INFO_V1(rdma_exchange_greet);
@@ -514,33 +514,27 @@ rdma_exchange_open(PG_FUNCTION_ARGS)
 Datum
 rdma_exchange_stats(PG_FUNCTION_ARGS)
 {
-	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
+	RfRow		row = RF_ROW(fcinfo);
 
 	InitMaterializedSRF(fcinfo, 0);
 	for (int i = 0; i < last_count; i++)
 	{
 		const ExchangeCounters *counters = &last_counters[i];
-		Datum		values[13];
-		bool		nulls[13] = {false};
 
-		values[0] = Int32GetDatum(i + 1);
-		values[1] = Int64GetDatum(counters->rows_out);
-		values[2] = Int64GetDatum(counters->bytes_out);
-		values[3] = Int64GetDatum(counters->rows_in);
-		values[4] = Int64GetDatum(counters->bytes_in);
-		values[5] = Int64GetDatum(counters->rows_local);
-		values[6] = Int64GetDatum(counters->stalls);
-		values[7] = Int64GetDatum(counters->spilled_bytes);
-		values[8] = CStringGetTextDatum(counters->transport);
-		nulls[9] = counters->process_rows == NULL;
-		if (!nulls[9])
-			values[9] = CStringGetTextDatum(counters->process_rows);
-		values[10] = CStringGetTextDatum(counters->encryption);
-		values[11] = Int64GetDatum(counters->rows_filtered);
-		nulls[12] = counters->taken_rows == NULL;
-		if (!nulls[12])
-			values[12] = CStringGetTextDatum(counters->taken_rows);
-		tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
+		rf_put_int(&row, i + 1);
+		rf_put_number(&row, counters->rows_out);
+		rf_put_number(&row, counters->bytes_out);
+		rf_put_number(&row, counters->rows_in);
+		rf_put_number(&row, counters->bytes_in);
+		rf_put_number(&row, counters->rows_local);
+		rf_put_number(&row, counters->stalls);
+		rf_put_number(&row, counters->spilled_bytes);
+		rf_put(&row, CStringGetTextDatum(counters->transport));
+		rf_put_text(&row, counters->process_rows);
+		rf_put(&row, CStringGetTextDatum(counters->encryption));
+		rf_put_number(&row, counters->rows_filtered);
+		rf_put_text(&row, counters->taken_rows);
+		rf_end_row(&row);
 	}
 	return (Datum) 0;
 }

@@ -16,13 +16,13 @@
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
-#include "utils/tuplestore.h"
 #include "utils/varlena.h"
 
 #include "rdma_fdw/compat.h"
 #include "rdma_fdw/exchange.h"
 #include "rdma_fdw/group.h"
 #include "rdma_fdw/remote.h"
+#include "base/result_row.h"
 #include "remote/placement.h"
 
 static const char *
@@ -378,7 +378,7 @@ rdma_nodes(PG_FUNCTION_ARGS)
 {
 	ForeignServer *server = GetForeignServerByName(NameStr(*PG_GETARG_NAME(0)), false);
 	List	   *nodes = rf_server_nodes(server);
-	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
+	RfRow		row = RF_ROW(fcinfo);
 	ListCell   *lc;
 
 	InitMaterializedSRF(fcinfo, 0);
@@ -387,12 +387,10 @@ rdma_nodes(PG_FUNCTION_ARGS)
 	foreach(lc, nodes)
 	{
 		char	   *name = GetForeignServer(lfirst_oid(lc))->servername;
-		Datum		values[2];
-		bool		nulls[2] = {false, false};
 
-		values[0] = Int32GetDatum(foreach_current_index(lc));
-		values[1] = DirectFunctionCall1(namein, CStringGetDatum(name));
-		tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
+		rf_put_int(&row, foreach_current_index(lc));
+		rf_put(&row, DirectFunctionCall1(namein, CStringGetDatum(name)));
+		rf_end_row(&row);
 	}
 	return (Datum) 0;
 }
@@ -532,17 +530,18 @@ runs_alone(const char *command)
 static void
 put_answers(List *nodes, PGresult **results, ReturnSetInfo *set)
 {
+	RfRow		row = {set};
 	ListCell   *lc;
 
 	foreach(lc, nodes)
 	{
 		ForeignServer *node = GetForeignServer(lfirst_oid(lc));
-		Datum		values[2];
-		bool		nulls[2] = {false, false};
+		bool		isnull = false;
+		Datum		answer = single_answer(results[foreach_current_index(lc)], node, &isnull);
 
-		values[0] = DirectFunctionCall1(namein, CStringGetDatum(node->servername));
-		values[1] = single_answer(results[foreach_current_index(lc)], node, &nulls[1]);
-		tuplestore_putvalues(set->setResult, set->setDesc, values, nulls);
+		rf_put(&row, DirectFunctionCall1(namein, CStringGetDatum(node->servername)));
+		rf_put_if(&row, !isnull, answer);
+		rf_end_row(&row);
 	}
 }
 

@@ -29,12 +29,12 @@
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/timestamp.h"
-#include "utils/tuplestore.h"
 
 #include "rdma_fdw/compat.h"
 #include "rdma_fdw/exchange.h"
 #include "rdma_fdw/remote.h"
 #include "rdma_fdw/steps.h"
+#include "base/result_row.h"
 
 #include "enroll.h"
 
@@ -45,7 +45,6 @@ PG_FUNCTION_INFO_V1(rdma_stat_moves);
 
 #define RF_MOVES_LOCK	"rdma_fdw_moves"
 #define RF_PHASE_SIZE	32
-#define STAT_COLUMNS	19
 
 /* Two quoted names and a dot, if no byte of them has to be escaped; more is cut. */
 #define RF_RELATION_SIZE	(2 * NAMEDATALEN + 4)
@@ -376,58 +375,32 @@ rdma_note_phase(PG_FUNCTION_ARGS)
 
 /* ---------- readers of the moves ---------- */
 
-typedef struct StatRow
-{
-	Datum		values[STAT_COLUMNS];
-	bool		nulls[STAT_COLUMNS];
-	int			count;
-} StatRow;
-
-static void
-put(StatRow *row, Datum value, bool known)
-{
-	row->nulls[row->count] = !known;
-	row->values[row->count++] = value;
-}
-
-static void
-put_text(StatRow *row, const char *value)
-{
-	put(row, value[0] != '\0' ? CStringGetTextDatum(value) : (Datum) 0, value[0] != '\0');
-}
-
-static void
-put_time(StatRow *row, TimestampTz value, bool known)
-{
-	put(row, TimestampTzGetDatum(value), known);
-}
-
 /*
  * Adds the columns of one entry to a row of rdma.stat_moves; columns about a move are NULL between
  * moves.
  */
 static void
-put_entry(StatRow *row, const MoveEntry *entry, int64 rows, int64 bytes)
+put_entry(RfRow *row, const MoveEntry *entry, int64 rows, int64 bytes)
 {
 	bool		moving = entry->moving;
 
-	put_text(row, entry->server);
-	put_text(row, entry->command);
-	put_text(row, entry->phase);
-	put_text(row, moving ? entry->source : "");
-	put_text(row, moving ? entry->target : "");
-	put(row, Int32GetDatum(entry->buckets), moving && entry->buckets >= 0);
-	put(row, Int32GetDatum(entry->first_bucket), moving && entry->first_bucket >= 0);
-	put(row, Int32GetDatum(entry->last_bucket), moving && entry->last_bucket >= 0);
-	put_text(row, moving ? entry->relation : "");
-	put(row, Int64GetDatum(rows), moving);
-	put(row, Int64GetDatum(bytes), moving);
-	put(row, Int64GetDatum(entry->estimated_rows), moving && entry->estimated_rows >= 0);
-	put_time(row, entry->move_started, moving);
-	put(row, Int64GetDatum(entry->moves), true);
-	put(row, Int64GetDatum(entry->earlier_rows + rows), true);
-	put(row, Int64GetDatum(entry->earlier_bytes + bytes), true);
-	put(row, Int32GetDatum(entry->buckets_left), entry->buckets_left >= 0);
+	rf_put_text(row, entry->server);
+	rf_put_text(row, entry->command);
+	rf_put_text(row, entry->phase);
+	rf_put_text(row, moving ? entry->source : "");
+	rf_put_text(row, moving ? entry->target : "");
+	rf_put_if(row, moving && entry->buckets >= 0, Int32GetDatum(entry->buckets));
+	rf_put_if(row, moving && entry->first_bucket >= 0, Int32GetDatum(entry->first_bucket));
+	rf_put_if(row, moving && entry->last_bucket >= 0, Int32GetDatum(entry->last_bucket));
+	rf_put_text(row, moving ? entry->relation : "");
+	rf_put_if(row, moving, Int64GetDatum(rows));
+	rf_put_if(row, moving, Int64GetDatum(bytes));
+	rf_put_if(row, moving && entry->estimated_rows >= 0, Int64GetDatum(entry->estimated_rows));
+	rf_put_if(row, moving, TimestampTzGetDatum(entry->move_started));
+	rf_put_number(row, entry->moves);
+	rf_put_number(row, entry->earlier_rows + rows);
+	rf_put_number(row, entry->earlier_bytes + bytes);
+	rf_put_if(row, entry->buckets_left >= 0, Int32GetDatum(entry->buckets_left));
 }
 
 /*
@@ -437,7 +410,7 @@ put_entry(StatRow *row, const MoveEntry *entry, int64 rows, int64 bytes)
 Datum
 rdma_stat_moves(PG_FUNCTION_ARGS)
 {
-	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
+	RfRow		row = RF_ROW(fcinfo);
 	bool		sees_all = is_member_of_role(GetUserId(), ROLE_PG_READ_ALL_STATS);
 
 	InitMaterializedSRF(fcinfo, 0);
@@ -445,8 +418,6 @@ rdma_stat_moves(PG_FUNCTION_ARGS)
 	{
 		MoveEntry  *shared = &moves->entries[i];
 		MoveEntry	entry;
-		StatRow		row = {.count = 0};
-
 		int64		rows;
 		int64		bytes;
 
@@ -457,13 +428,11 @@ rdma_stat_moves(PG_FUNCTION_ARGS)
 		LWLockRelease(moves->lock);
 		if (entry.pid == 0 || entry.database != MyDatabaseId)
 			continue;
-		put(&row, Int32GetDatum(entry.pid), true);
-		put(&row, ObjectIdGetDatum(entry.role), true);
+		rf_put_int(&row, entry.pid);
+		rf_put(&row, ObjectIdGetDatum(entry.role));
 		if (sees_all || has_privs_of_role(GetUserId(), entry.role))
 			put_entry(&row, &entry, rows, bytes);
-		while (row.count < STAT_COLUMNS)
-			put(&row, (Datum) 0, false);
-		tuplestore_putvalues(result->setResult, result->setDesc, row.values, row.nulls);
+		rf_end_row(&row);
 	}
 	return (Datum) 0;
 }

@@ -18,11 +18,11 @@
 #include "utils/memutils.h"
 #include "utils/resowner.h"
 #include "utils/timeout.h"
-#include "utils/tuplestore.h"
 
 #include "rdma_fdw/compat.h"
 #include "rdma_fdw/exchange.h"
 #include "rdma_fdw/guc.h"
+#include "base/result_row.h"
 #include "check.h"
 
 PG_FUNCTION_INFO_V1(rdma_check);
@@ -164,7 +164,7 @@ Datum
 rdma_check(PG_FUNCTION_ARGS)
 {
 	bool		all_reached = true;
-	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
+	RfRow		row = RF_ROW(fcinfo);
 	ForeignServer *server = GetForeignServerByName(NameStr(*PG_GETARG_NAME(0)), false);
 	List	   *nodes = rf_server_nodes(server);
 	Check		check;
@@ -208,17 +208,13 @@ rdma_check(PG_FUNCTION_ARGS)
 	}
 	foreach(cell, check.rows)
 	{
-		CheckRow   *row = lfirst(cell);
-		Datum		values[4];
-		bool		nulls[4] = {false};
+		CheckRow   *one = lfirst(cell);
 
-		values[0] = CStringGetTextDatum(row->item);
-		values[1] = CStringGetTextDatum(row->status);
-		nulls[2] = row->value == NULL;
-		values[2] = row->value ? CStringGetTextDatum(row->value) : (Datum) 0;
-		nulls[3] = row->fix == NULL;
-		values[3] = row->fix ? CStringGetTextDatum(row->fix) : (Datum) 0;
-		tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
+		rf_put_text(&row, one->item);
+		rf_put_text(&row, one->status);
+		rf_put_text(&row, one->value);
+		rf_put_text(&row, one->fix);
+		rf_end_row(&row);
 	}
 	return (Datum) 0;
 }

@@ -9,18 +9,13 @@
 #include <dirent.h>
 #include <unistd.h>
 
-#include "fmgr.h"
-#include "funcapi.h"
-#include "utils/builtins.h"
-#include "utils/tuplestore.h"
-
+#include "base/result_row.h"
 #include "shmem/layout.h"
 
 
 PG_FUNCTION_INFO_V1(rdma_devices);
 
 #define SYSFS	"/sys/class/infiniband"
-#define COLUMNS	14
 
 /* First line of a small file, "" if it is missing. */
 static void
@@ -48,13 +43,6 @@ behind_colon(const char *line)
 	return colon[1] == ' ' ? colon + 2 : colon + 1;
 }
 
-static Datum
-text_or_null(const char *value, bool *isnull)
-{
-	*isnull = value[0] == '\0';
-	return *isnull ? (Datum) 0 : CStringGetTextDatum(value);
-}
-
 /* A row of rdma.devices. Empty texts and zeros are shown as NULL. */
 typedef struct PortRow
 {
@@ -73,35 +61,29 @@ typedef struct PortRow
 
 /* Adds one row of rdma.devices: a port of a device, or a software transport. */
 static void
-put_row(ReturnSetInfo *result, const PortRow *row)
+put_row(RfRow *row, const PortRow *port)
 {
-	Datum		values[COLUMNS];
-	bool		nulls[COLUMNS] = {false};
-
-	values[0] = text_or_null(row->provider, &nulls[0]);
-	values[1] = text_or_null(row->device, &nulls[1]);
-	values[2] = Int32GetDatum(row->port);
-	nulls[2] = row->port == 0;
-	values[3] = text_or_null(row->state, &nulls[3]);
-	values[4] = text_or_null(row->link_layer, &nulls[4]);
-	values[5] = text_or_null(row->rate, &nulls[5]);
-	values[6] = text_or_null(row->netdev, &nulls[6]);
-	values[7] = Int32GetDatum(row->mtu);
-	nulls[7] = row->mtu == 0;
-	values[8] = text_or_null(row->gid, &nulls[8]);
-	values[9] = text_or_null(row->gid_type, &nulls[9]);
-	values[10] = BoolGetDatum(row->in_use);
+	rf_put_text(row, port->provider);
+	rf_put_text(row, port->device);
+	rf_put_if(row, port->port != 0, Int32GetDatum(port->port));
+	rf_put_text(row, port->state);
+	rf_put_text(row, port->link_layer);
+	rf_put_text(row, port->rate);
+	rf_put_text(row, port->netdev);
+	rf_put_if(row, port->mtu != 0, Int32GetDatum(port->mtu));
+	rf_put_text(row, port->gid);
+	rf_put_text(row, port->gid_type);
+	rf_put(row, BoolGetDatum(port->in_use));
 
 	/* Only the engine, which has it open, can tell. */
-	nulls[11] = nulls[12] = nulls[13] = !row->in_use;
-	if (row->in_use)
+	if (port->in_use)
 	{
 		Assert(rf_shared != NULL);
-		values[11] = BoolGetDatum(rf_shared->device.atomics);
-		values[12] = BoolGetDatum(rf_shared->device.thread_domains);
-		values[13] = Int32GetDatum(rf_shared->device.max_strided);
+		rf_put(row, BoolGetDatum(rf_shared->device.atomics));
+		rf_put(row, BoolGetDatum(rf_shared->device.thread_domains));
+		rf_put_int(row, rf_shared->device.max_strided);
 	}
-	tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
+	rf_end_row(row);
 }
 
 /*
@@ -109,7 +91,7 @@ put_row(ReturnSetInfo *result, const PortRow *row)
  * uses.
  */
 static void
-put_port(ReturnSetInfo *result, const char *device, int port)
+put_port(RfRow *result, const char *device, int port)
 {
 	const RfDeviceCaps *used = rf_shared ? &rf_shared->device : NULL;
 	PortRow		row = {
@@ -139,7 +121,7 @@ put_port(ReturnSetInfo *result, const char *device, int port)
 
 /* The software transport is always there. */
 static void
-put_soft(ReturnSetInfo *result)
+put_soft(RfRow *result)
 {
 	PortRow		row = {.provider = "soft",
 		.device = "shared memory, tcp",
@@ -162,7 +144,7 @@ put_soft(ReturnSetInfo *result)
 Datum
 rdma_devices(PG_FUNCTION_ARGS)
 {
-	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
+	RfRow		result = RF_ROW(fcinfo);
 	DIR		   *devices;
 	struct dirent *device;
 
@@ -181,11 +163,11 @@ rdma_devices(PG_FUNCTION_ARGS)
 			snprintf(path, sizeof(path), SYSFS "/%s/ports/%d", device->d_name, port);
 			if (access(path, F_OK) != 0)
 				break;
-			put_port(result, device->d_name, port);
+			put_port(&result, device->d_name, port);
 		}
 	}
 	if (devices != NULL)
 		closedir(devices);
-	put_soft(result);
+	put_soft(&result);
 	return (Datum) 0;
 }

@@ -10,15 +10,12 @@
 
 #include "catalog/pg_authid.h"
 #include "catalog/pg_type.h"
-#include "fmgr.h"
-#include "funcapi.h"
 #include "miscadmin.h"
 #include "utils/acl.h"
 #include "utils/array.h"
-#include "utils/builtins.h"
 #include "utils/timestamp.h"
-#include "utils/tuplestore.h"
 
+#include "base/result_row.h"
 #include "shmem/layout.h"
 #include "shmem/peer_table.h"
 
@@ -29,86 +26,25 @@ PG_FUNCTION_INFO_V1(rdma_qps);
 PG_FUNCTION_INFO_V1(rdma_stat_peers);
 PG_FUNCTION_INFO_V1(rdma_stat_flows);
 
-#define MAX_COLUMNS	48
-
-/* One result row, filled from left to right. */
-typedef struct Row
-{
-	ReturnSetInfo *result;
-	int			count;
-	Datum		values[MAX_COLUMNS];
-	bool		nulls[MAX_COLUMNS];
-} Row;
-
 static void
-begin_row(Row *row, FunctionCallInfo fcinfo)
+put_counter(RfRow *row, const _Atomic uint64_t *counter)
 {
-	row->result = (ReturnSetInfo *) fcinfo->resultinfo;
-	row->count = 0;
-}
-
-static void
-put(Row *row, Datum value)
-{
-	row->nulls[row->count] = false;
-	row->values[row->count++] = value;
-}
-
-static void
-put_null(Row *row)
-{
-	row->nulls[row->count] = true;
-	row->values[row->count++] = (Datum) 0;
-}
-
-static void
-put_number(Row *row, uint64 value)
-{
-	put(row, Int64GetDatum((int64) value));
-}
-
-static void
-put_counter(Row *row, const _Atomic uint64_t *counter)
-{
-	put_number(row, atomic_load_explicit(counter, memory_order_relaxed));
-}
-
-static void
-put_int(Row *row, int value)
-{
-	put(row, Int32GetDatum(value));
-}
-
-static void
-put_text(Row *row, const char *value)
-{
-	if (value == NULL || value[0] == '\0')
-		put_null(row);
-	else
-		put(row, CStringGetTextDatum(value));
+	rf_put_number(row, atomic_load_explicit(counter, memory_order_relaxed));
 }
 
 /* Microseconds since 1970, 0 = never. */
 static void
-put_time(Row *row, int64 unix_us)
+put_time(RfRow *row, int64 unix_us)
 {
-	if (unix_us == 0)
-		put_null(row);
-	else
-		put(row, TimestampTzGetDatum(unix_us - (int64) (POSTGRES_EPOCH_JDATE - UNIX_EPOCH_JDATE) *
-									 USECS_PER_DAY));
+	rf_put_if(row, unix_us != 0,
+			  TimestampTzGetDatum(unix_us - (int64) (POSTGRES_EPOCH_JDATE - UNIX_EPOCH_JDATE) *
+								  USECS_PER_DAY));
 }
 
 static void
-put_ms(Row *row, uint64 us)
+put_ms(RfRow *row, uint64 us)
 {
-	put(row, Float8GetDatum(us / 1000.0));
-}
-
-static void
-end_row(Row *row)
-{
-	tuplestore_putvalues(row->result->setResult, row->result->setDesc, row->values, row->nulls);
+	rf_put(row, Float8GetDatum(us / 1000.0));
 }
 
 /*
@@ -118,8 +54,10 @@ end_row(Row *row)
 Datum
 rdma_stat_engine(PG_FUNCTION_ARGS)
 {
-	Row			row;
+	RfRow		row = RF_ROW(fcinfo);
 	int32		pid;
+	bool		slept;
+	bool		copied;
 	uint64		used = 0;
 	uint32		lent = 0;
 	uint32		i;
@@ -134,31 +72,23 @@ rdma_stat_engine(PG_FUNCTION_ARGS)
 		lent += rf_shared->segments[i].peer != RF_NO_PEER;
 	}
 
-	begin_row(&row, fcinfo);
-	if (pid == 0)
-	{
-		put_null(&row);
-		put_null(&row);
-		put_null(&row);
-	}
-	else
-	{
-		put_int(&row, pid);
-		put_time(&row, rf_shared->engine_start_us);
-		put_int(&row, atomic_load(&rf_shared->engine_port));
-	}
-	put_int(&row, atomic_load(&rf_shared->engine_epoch));
-	put_text(&row, rf_node_text(&rf_shared->node));
-	put_text(&row, rf_shared->device.provider);
-	put_text(&row, rf_shared->device.device);
-	put_text(&row, pid == 0 && rf_shared->start_error.kind != RF_ERROR_NONE ?
-			 rf_shared->start_error.message : rf_shared->device_error.message);
-	put_int(&row, rf_shared->lane_count);
-	put_number(&row, rf_segment_offset(rf_shared, rf_shared->segment_count));
-	put_number(&row, used * 4096);
-	put_int(&row, rf_shared->segment_count);
-	put_int(&row, lent);
-	put_int(&row, atomic_load(&rf_shared->segments_held));
+	slept = pid != 0 && rf_shared->calibration.sleep_ns != 0;
+	copied = pid != 0 && rf_shared->calibration.copy_ns != 0;
+	rf_put_if(&row, pid != 0, Int32GetDatum(pid));
+	put_time(&row, pid != 0 ? rf_shared->engine_start_us : 0);
+	rf_put_if(&row, pid != 0, Int32GetDatum(atomic_load(&rf_shared->engine_port)));
+	rf_put_int(&row, atomic_load(&rf_shared->engine_epoch));
+	rf_put_text(&row, rf_node_text(&rf_shared->node));
+	rf_put_text(&row, rf_shared->device.provider);
+	rf_put_text(&row, rf_shared->device.device);
+	rf_put_text(&row, pid == 0 && rf_shared->start_error.kind != RF_ERROR_NONE ?
+				rf_shared->start_error.message : rf_shared->device_error.message);
+	rf_put_int(&row, rf_shared->lane_count);
+	rf_put_number(&row, rf_segment_offset(rf_shared, rf_shared->segment_count));
+	rf_put_number(&row, used * 4096);
+	rf_put_int(&row, rf_shared->segment_count);
+	rf_put_int(&row, lent);
+	rf_put_int(&row, atomic_load(&rf_shared->segments_held));
 	put_counter(&row, &rf_shared->counters.handshakes);
 	put_counter(&row, &rf_shared->counters.handshakes_refused);
 	put_counter(&row, &rf_shared->counters.garbage_connections);
@@ -167,36 +97,19 @@ rdma_stat_engine(PG_FUNCTION_ARGS)
 	put_counter(&row, &rf_shared->buffer_waits);
 	put_counter(&row, &rf_shared->admission.in_flight);
 	put_counter(&row, &rf_shared->admission.high_water);
-	if (pid == 0 || rf_shared->calibration.sleep_ns == 0)
-	{
-		put_null(&row);
-		put_null(&row);
-	}
-	else
-	{
-		put(&row, Float8GetDatum(rf_shared->calibration.sleep_ns / 1000.0));
-		put(&row, Float8GetDatum(rf_shared->calibration.empty_poll_ns / 1000.0));
-	}
-	put_number(&row, rf_shared->value_size);
+	rf_put_if(&row, slept, Float8GetDatum(rf_shared->calibration.sleep_ns / 1000.0));
+	rf_put_if(&row, slept, Float8GetDatum(rf_shared->calibration.empty_poll_ns / 1000.0));
+	rf_put_number(&row, rf_shared->value_size);
 	put_counter(&row, &rf_shared->values.used);
 	put_counter(&row, &rf_shared->values.registered);
 	put_counter(&row, &rf_shared->values.registrations);
 	put_counter(&row, &rf_shared->values.hits);
 	put_counter(&row, &rf_shared->values.evictions);
 	put_counter(&row, &rf_shared->values.refused);
-	if (pid == 0 || rf_shared->calibration.copy_ns == 0)
-	{
-		put_null(&row);
-		put_null(&row);
-		put_null(&row);
-	}
-	else
-	{
-		put(&row, Float8GetDatum(rf_shared->calibration.copy_ns / 1000.0));
-		put(&row, Float8GetDatum(rf_shared->calibration.register_ns / 1000.0));
-		put(&row, Float8GetDatum(rf_shared->calibration.register_mb_ns / 1000.0));
-	}
-	end_row(&row);
+	rf_put_if(&row, copied, Float8GetDatum(rf_shared->calibration.copy_ns / 1000.0));
+	rf_put_if(&row, copied, Float8GetDatum(rf_shared->calibration.register_ns / 1000.0));
+	rf_put_if(&row, copied, Float8GetDatum(rf_shared->calibration.register_mb_ns / 1000.0));
+	rf_end_row(&row);
 	return (Datum) 0;
 }
 
@@ -221,17 +134,14 @@ polling_mode(uint32 mode)
 
 /* 0 = no limit */
 static void
-put_limit(Row *row, uint32 c_max)
+put_limit(RfRow *row, uint32 c_max)
 {
-	if (c_max == 0)
-		put_null(row);
-	else
-		put_int(row, c_max);
+	rf_put_if(row, c_max != 0, Int32GetDatum(c_max));
 }
 
 /* An element per candidate, NULL for those not tried; NULL while nothing was decided. */
 static void
-put_rates(Row *row, const RfLaneThrottle *throttle)
+put_rates(RfRow *row, const RfLaneThrottle *throttle)
 {
 	Datum		rates[RF_CREDIT_CANDIDATES];
 	bool		nulls[RF_CREDIT_CANDIDATES];
@@ -241,7 +151,7 @@ put_rates(Row *row, const RfLaneThrottle *throttle)
 
 	if (atomic_load_explicit(&throttle->epoch, memory_order_relaxed) == 0)
 	{
-		put_null(row);
+		rf_put_if(row, false, (Datum) 0);
 		return;
 	}
 	for (i = 0; i < RF_CREDIT_CANDIDATES; i++)
@@ -251,8 +161,9 @@ put_rates(Row *row, const RfLaneThrottle *throttle)
 		rates[i] = Int64GetDatum((int64) rate);
 		nulls[i] = rate == 0;
 	}
-	put(row, PointerGetDatum(construct_md_array(rates, nulls, 1, &dimension, &lower, INT8OID,
-												sizeof(int64), FLOAT8PASSBYVAL, TYPALIGN_DOUBLE)));
+	rf_put(row, PointerGetDatum(construct_md_array(rates, nulls, 1, &dimension, &lower, INT8OID,
+												   sizeof(int64), FLOAT8PASSBYVAL,
+												   TYPALIGN_DOUBLE)));
 }
 
 /* What the lane's credit throttle does, or why it does nothing, in words. */
@@ -283,17 +194,16 @@ throttling(const RfLaneThrottle *throttle)
 Datum
 rdma_stat_lanes(PG_FUNCTION_ARGS)
 {
+	RfRow		row = RF_ROW(fcinfo);
 	uint32		i;
 
 	InitMaterializedSRF(fcinfo, 0);
 	for (i = 0; rf_shared != NULL && i < rf_shared->lane_count; i++)
 	{
 		RfLane	   *lane = &rf_shared->lanes[i];
-		Row			row;
 
-		begin_row(&row, fcinfo);
-		put_int(&row, i);
-		put(&row, BoolGetDatum(atomic_load(&lane->asleep) != 0));
+		rf_put_int(&row, i);
+		rf_put(&row, BoolGetDatum(atomic_load(&lane->asleep) != 0));
 		put_counter(&row, &lane->requests);
 		put_counter(&row, &lane->work_requests);
 		put_counter(&row, &lane->merged);
@@ -311,9 +221,9 @@ rdma_stat_lanes(PG_FUNCTION_ARGS)
 		put_counter(&row, &lane->from_pages_bytes);
 		put_counter(&row, &lane->immediates);
 		put_counter(&row, &lane->protocol_errors);
-		put_text(&row,
-				 polling_mode(atomic_load_explicit(&lane->polling_mode, memory_order_relaxed)));
-		put_int(&row, atomic_load_explicit(&lane->poll_us, memory_order_relaxed));
+		rf_put_text(&row,
+					polling_mode(atomic_load_explicit(&lane->polling_mode, memory_order_relaxed)));
+		rf_put_int(&row, atomic_load_explicit(&lane->poll_us, memory_order_relaxed));
 		put_counter(&row, &lane->polls);
 		put_counter(&row, &lane->empty_polls);
 		put_counter(&row, &lane->completions);
@@ -324,16 +234,17 @@ rdma_stat_lanes(PG_FUNCTION_ARGS)
 		put_counter(&row, &lane->throttle.waits);
 		put_counter(&row, &lane->throttle.epoch);
 		put_rates(&row, &lane->throttle);
-		put_text(&row, throttling(&lane->throttle));
+		rf_put_text(&row, throttling(&lane->throttle));
 		put_counter(&row, &lane->claims.won);
 		put_counter(&row, &lane->claims.lost);
 		put_counter(&row, &lane->claims.held_up);
 		put_ms(&row, atomic_load_explicit(&lane->claims.backoff_us, memory_order_relaxed));
-		put_int(&row, atomic_load_explicit(&lane->claims.backoff_limit_us, memory_order_relaxed));
-		put_int(&row, atomic_load_explicit(&lane->claims.at_once, memory_order_relaxed));
+		rf_put_int(&row,
+				   atomic_load_explicit(&lane->claims.backoff_limit_us, memory_order_relaxed));
+		rf_put_int(&row, atomic_load_explicit(&lane->claims.at_once, memory_order_relaxed));
 		put_counter(&row, &lane->claims.asked);
 		put_counter(&row, &lane->claims.grants);
-		end_row(&row);
+		rf_end_row(&row);
 	}
 	return (Datum) 0;
 }
@@ -342,6 +253,7 @@ rdma_stat_lanes(PG_FUNCTION_ARGS)
 Datum
 rdma_qps(PG_FUNCTION_ARGS)
 {
+	RfRow		row = RF_ROW(fcinfo);
 	uint32		i;
 	int			peer;
 
@@ -355,29 +267,24 @@ rdma_qps(PG_FUNCTION_ARGS)
 			RfLaneQp   *qp = &lane->qps[peer];
 			uint32		number = atomic_load(&qp->number);
 			char		host[sizeof(rf_shared->peers[0].host)];
-			Row			row;
 
 			if (number == 0 || atomic_load(&rf_shared->engine_pid) == 0)
 				continue;
 			strlcpy(host, rf_shared->peers[peer].host, sizeof(host));
-			begin_row(&row, fcinfo);
-			put_int(&row, i);
-			put_int(&row, peer);
-			put_text(&row, host);
-			put_number(&row, number);
+			rf_put_int(&row, i);
+			rf_put_int(&row, peer);
+			rf_put_text(&row, host);
+			rf_put_number(&row, number);
 
 			/* A lane has one, so its number is the lane's. */
-			if (atomic_load(&qp->thread_domain) != 0)
-				put_int(&row, i);
-			else
-				put_null(&row);
-			put_int(&row, atomic_load_explicit(&qp->outstanding, memory_order_relaxed));
-			put_int(&row, atomic_load_explicit(&qp->outstanding_max, memory_order_relaxed));
+			rf_put_if(&row, atomic_load(&qp->thread_domain) != 0, Int32GetDatum(i));
+			rf_put_int(&row, atomic_load_explicit(&qp->outstanding, memory_order_relaxed));
+			rf_put_int(&row, atomic_load_explicit(&qp->outstanding_max, memory_order_relaxed));
 			put_limit(&row, atomic_load_explicit(&lane->throttle.c_max, memory_order_relaxed));
 			put_counter(&row, &qp->waits);
 			put_counter(&row, &qp->work_requests);
 			put_counter(&row, &qp->bytes);
-			end_row(&row);
+			rf_end_row(&row);
 		}
 	}
 	return (Datum) 0;
@@ -409,6 +316,7 @@ peer_state(uint32 state)
 Datum
 rdma_stat_peers(PG_FUNCTION_ARGS)
 {
+	RfRow		row = RF_ROW(fcinfo);
 	int			i;
 
 	InitMaterializedSRF(fcinfo, 0);
@@ -418,7 +326,6 @@ rdma_stat_peers(PG_FUNCTION_ARGS)
 		RfPeer		peer = rf_shared->peers[i];
 		uint32		state = atomic_load(&rf_shared->peers[i].state);
 		uint32		pages = atomic_load(&peer.pages);
-		Row			row;
 
 		if (state == RF_PEER_FREE || state == RF_PEER_CLAIMED)
 			continue;
@@ -427,40 +334,32 @@ rdma_stat_peers(PG_FUNCTION_ARGS)
 		peer.transport[sizeof(peer.transport) - 1] = '\0';
 		peer.encryption[sizeof(peer.encryption) - 1] = '\0';
 		peer.error.message[sizeof(peer.error.message) - 1] = '\0';
-		begin_row(&row, fcinfo);
-		put_int(&row, i);
-		put_text(&row, rf_node_text(&peer.node));
-		put_text(&row, peer.host);
-		if (peer.accepted)
-			put_null(&row);
-		else
-			put_int(&row, peer.port);
-		put_text(&row, peer.accepted ? "accepted" : "connected to it");
-		put_text(&row, peer_state(state));
-		put_text(&row, peer.transport);
+		rf_put_int(&row, i);
+		rf_put_text(&row, rf_node_text(&peer.node));
+		rf_put_text(&row, peer.host);
+		rf_put_if(&row, !peer.accepted, Int32GetDatum(peer.port));
+		rf_put_text(&row, peer.accepted ? "accepted" : "connected to it");
+		rf_put_text(&row, peer_state(state));
+		rf_put_text(&row, peer.transport);
 		put_time(&row, peer.since_us);
-		put_int(&row, peer.connections);
+		rf_put_int(&row, peer.connections);
 		put_ms(&row, peer.handshake_us);
-		put_int(&row, peer.round_trip_us);
-		if (atomic_load(&peer.usual_round_trip_us) > 0)
-			put_int(&row, atomic_load(&peer.usual_round_trip_us));
-		else
-			put_null(&row);
-		if (atomic_load(&peer.bandwidth) > 0)
-			put_counter(&row, &peer.bandwidth);
-		else
-			put_null(&row);
+		rf_put_int(&row, peer.round_trip_us);
+		rf_put_if(&row, atomic_load(&peer.usual_round_trip_us) > 0,
+				  Int32GetDatum(atomic_load(&peer.usual_round_trip_us)));
+		rf_put_if(&row, atomic_load(&peer.bandwidth) > 0,
+				  Int64GetDatum((int64) atomic_load(&peer.bandwidth)));
 		put_counter(&row, &peer.bytes_sent);
 		put_counter(&row, &peer.bytes_received);
 		put_counter(&row, &peer.flows_opened);
-		put_int(&row, atomic_load(&peer.segments));
+		rf_put_int(&row, atomic_load(&peer.segments));
 		peer.pages_error[sizeof(peer.pages_error) - 1] = '\0';
-		put_text(&row, pages == RF_PAGES_NOT_ASKED ? "not asked for" :
-				 pages == RF_PAGES_REGISTERED ? "registered" :
-				 peer.pages_error);
-		put_text(&row, peer.error.message);
-		put_text(&row, peer.encryption);
-		end_row(&row);
+		rf_put_text(&row, pages == RF_PAGES_NOT_ASKED ? "not asked for" :
+					pages == RF_PAGES_REGISTERED ? "registered" :
+					peer.pages_error);
+		rf_put_text(&row, peer.error.message);
+		rf_put_text(&row, peer.encryption);
+		rf_end_row(&row);
 	}
 	return (Datum) 0;
 }
@@ -515,6 +414,7 @@ Datum
 rdma_stat_flows(PG_FUNCTION_ARGS)
 {
 	bool		sees_all = is_member_of_role(GetUserId(), ROLE_PG_READ_ALL_STATS);
+	RfRow		row = RF_ROW(fcinfo);
 	uint32		i;
 
 	InitMaterializedSRF(fcinfo, 0);
@@ -525,8 +425,9 @@ rdma_stat_flows(PG_FUNCTION_ARGS)
 		char		letters[RF_MAX_SLOTS + 1];
 		char		host[sizeof(rf_shared->peers[0].host)] = "";
 		char		transport[sizeof(rf_shared->peers[0].transport)] = "";
+		uint32		pooled;
 		uint64		rows;
-		Row			row;
+		uint64		estimated;
 
 		if (state == RF_FLOW_FREE || state == RF_FLOW_CLAIMED)
 			continue;
@@ -535,16 +436,13 @@ rdma_stat_flows(PG_FUNCTION_ARGS)
 		 * As in pg_stat_activity: other roles see that there is something, and whose, but no
 		 * details.
 		 */
-		begin_row(&row, fcinfo);
-		put_int(&row, i);
-		put_int(&row, flow->owner_pid);
-		put(&row, ObjectIdGetDatum(flow->database_oid));
-		put(&row, ObjectIdGetDatum(flow->role_oid));
+		rf_put_int(&row, i);
+		rf_put_int(&row, flow->owner_pid);
+		rf_put(&row, ObjectIdGetDatum(flow->database_oid));
+		rf_put(&row, ObjectIdGetDatum(flow->role_oid));
 		if (!sees_all && !has_privs_of_role(GetUserId(), flow->role_oid))
 		{
-			while (row.count < row.result->setDesc->natts)
-				put_null(&row);
-			end_row(&row);
+			rf_end_row(&row);
 			continue;
 		}
 
@@ -554,32 +452,23 @@ rdma_stat_flows(PG_FUNCTION_ARGS)
 			strlcpy(transport, rf_shared->peers[flow->peer].transport, sizeof(transport));
 		}
 		rows = atomic_load_explicit(&flow->stats.rows, memory_order_relaxed);
-		put_text(&row, flow->role == RF_FLOW_CONSUMER ? "reader" : "sender");
-		put_text(&row, flow_state(state));
-		put_int(&row, flow->peer);
-		put_text(&row, host);
-		put_text(&row, transport);
-		put_int(&row, flow->memory.lane);
-		put_int(&row, atomic_load(&flow->weight));
+		rf_put_text(&row, flow->role == RF_FLOW_CONSUMER ? "reader" : "sender");
+		rf_put_text(&row, flow_state(state));
+		rf_put_int(&row, flow->peer);
+		rf_put_text(&row, host);
+		rf_put_text(&row, transport);
+		rf_put_int(&row, flow->memory.lane);
+		rf_put_int(&row, atomic_load(&flow->weight));
 		put_time(&row, flow->start_us);
-		put_number(&row, rows);
+		rf_put_number(&row, rows);
 		put_counter(&row, &flow->stats.bytes);
-		if (flow->role == RF_FLOW_CONSUMER && flow->estimated_rows > 0)
-		{
-			/* An estimate is only one: a pull that passes it is not done. */
-			double		percent = 100.0 * rows / flow->estimated_rows;
-
-			put_number(&row, flow->estimated_rows);
-			put(&row, Float8GetDatum(Min(percent, 99.9)));
-		}
-		else
-		{
-			put_null(&row);
-			put_null(&row);
-		}
-		put_int(&row, flow->slot_count);
-		put_int(&row, flow->slot_size);
-		put_text(&row, buffer_letters(flow, letters));
+		estimated = flow->role == RF_FLOW_CONSUMER ? flow->estimated_rows : 0;
+		rf_put_if(&row, estimated > 0, Int64GetDatum((int64) estimated));
+		/* An estimate is only one: a pull that passes it is not done. */
+		rf_put_if(&row, estimated > 0, Float8GetDatum(Min(100.0 * rows / Max(estimated, 1), 99.9)));
+		rf_put_int(&row, flow->slot_count);
+		rf_put_int(&row, flow->slot_size);
+		rf_put_text(&row, buffer_letters(flow, letters));
 		put_counter(&row, &flow->stats.slots);
 		put_counter(&row, &flow->stats.waits);
 		put_ms(&row, atomic_load_explicit(&flow->stats.wait_us, memory_order_relaxed));
@@ -589,11 +478,9 @@ rdma_stat_flows(PG_FUNCTION_ARGS)
 		put_counter(&row, &flow->stats.credit_stalls);
 		put_counter(&row, &flow->stats.credits_sent);
 		put_counter(&row, &flow->stats.probes);
-		if (flow->role == RF_FLOW_CONSUMER ? flow->pool != NULL : flow->memory.pool_buffers > 0)
-			put_int(&row, flow->role == RF_FLOW_CONSUMER ? flow->pool->count :
-					flow->memory.pool_buffers);
-		else
-			put_null(&row);
+		pooled = flow->role != RF_FLOW_CONSUMER ? flow->memory.pool_buffers :
+			flow->pool != NULL ? flow->pool->count : 0;
+		rf_put_if(&row, pooled > 0, Int32GetDatum(pooled));
 		put_counter(&row, &flow->stats.claims);
 		put_counter(&row, &flow->stats.claims_lost);
 		put_counter(&row, &flow->stats.region_copies);
@@ -603,7 +490,7 @@ rdma_stat_flows(PG_FUNCTION_ARGS)
 		put_counter(&row, &flow->stats.region_gathers);
 		put_counter(&row, &flow->stats.region_strided);
 		put_counter(&row, &flow->stats.uncopied_bytes);
-		end_row(&row);
+		rf_end_row(&row);
 	}
 	return (Datum) 0;
 }

@@ -16,14 +16,12 @@
 #include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/syscache.h"
-#include "utils/tuplestore.h"
 
 #include <poll.h>
 
 #include "rdma_fdw/compat.h"
+#include "base/result_row.h"
 #include "session.h"
-
-#define CONNECTION_COLUMNS	6
 
 PG_FUNCTION_INFO_V1(rdma_connections);
 PG_FUNCTION_INFO_V1(rdma_disconnect);
@@ -67,14 +65,12 @@ hung_up(RfSession *session)
 Datum
 rdma_connections(PG_FUNCTION_ARGS)
 {
-	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
+	RfRow		row = RF_ROW(fcinfo);
 	RfSession  *session;
 
 	InitMaterializedSRF(fcinfo, 0);
 	for (session = rf_session_iterate(true); session; session = rf_session_iterate(false))
 	{
-		Datum		values[CONNECTION_COLUMNS];
-		bool		nulls[CONNECTION_COLUMNS] = {false};
 		ForeignServer *server;
 		char	   *user;
 
@@ -83,16 +79,14 @@ rdma_connections(PG_FUNCTION_ARGS)
 		/* a session in use outlives the server and the mapping that it was made for */
 		server = GetForeignServerExtended(session->serverid, FSV_MISSING_OK);
 		user = mapping_user(session->umid);
-		nulls[0] = server == NULL;
-		values[0] = server ? CStringGetTextDatum(server->servername) : (Datum) 0;
-		nulls[1] = user == NULL;
-		values[1] = user ? CStringGetTextDatum(user) : (Datum) 0;
-		values[2] = BoolGetDatum(!session->invalidated && !session->broken &&
-								 server != NULL && user != NULL);
-		values[3] = BoolGetDatum(in_use(session));
-		values[4] = BoolGetDatum(hung_up(session));
-		values[5] = Int32GetDatum(PQbackendPID(session->conn));
-		tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
+		rf_put_text(&row, server ? server->servername : NULL);
+		rf_put_text(&row, user);
+		rf_put(&row, BoolGetDatum(!session->invalidated && !session->broken && server != NULL &&
+								  user != NULL));
+		rf_put(&row, BoolGetDatum(in_use(session)));
+		rf_put(&row, BoolGetDatum(hung_up(session)));
+		rf_put_int(&row, PQbackendPID(session->conn));
+		rf_end_row(&row);
 	}
 	return (Datum) 0;
 }

@@ -26,11 +26,11 @@
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
 #include "utils/timeout.h"
-#include "utils/tuplestore.h"
 
 #include "rdma_fdw/as_role.h"
 #include "rdma_fdw/compat.h"
 #include "rdma_fdw/sql_text.h"
+#include "base/result_row.h"
 #include "shmem/layout.h"
 #include "session.h"
 #include "waiting.h"
@@ -39,7 +39,6 @@
 #define RF_DEADLOCK_LOOK_MS		300
 #define RF_DEADLOCK_AGAIN_MS	50	/* between the two searches */
 #define RF_DEADLOCK_LINGER_MS	5000	/* the worker stays this long without a waiting backend */
-#define LOCK_COLUMNS			5
 
 /* pid 0: a prepared transaction, which waits for nothing */
 #define EDGES_SQL \
@@ -496,10 +495,9 @@ may_ask(Oid serverid)
 }
 
 static void
-put_backend(Datum *value, bool *isnull, Process process)
+put_backend(RfRow *row, Process process)
 {
-	*isnull = process.cluster != GetSystemIdentifier();
-	*value = Int32GetDatum(process.pid);
+	rf_put_if(row, process.cluster == GetSystemIdentifier(), Int32GetDatum(process.pid));
 }
 
 /*
@@ -509,7 +507,7 @@ put_backend(Datum *value, bool *isnull, Process process)
 Datum
 rdma_locks(PG_FUNCTION_ARGS)
 {
-	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
+	RfRow		row = RF_ROW(fcinfo);
 	Graph		graph;
 	List	   *asked = NIL;
 	ListCell   *lc;
@@ -536,17 +534,13 @@ rdma_locks(PG_FUNCTION_ARGS)
 	foreach(lc, graph.edges)
 	{
 		Edge	   *edge = lfirst(lc);
-		const char *name = server_name(edge->serverid);
-		Datum		values[LOCK_COLUMNS];
-		bool		nulls[LOCK_COLUMNS] = {false};
 
-		nulls[0] = name == NULL;
-		values[0] = name ? CStringGetTextDatum(name) : (Datum) 0;
-		values[1] = Int32GetDatum(edge->waiting_pid);
-		values[2] = Int32GetDatum(edge->blocking_pid);
-		put_backend(&values[3], &nulls[3], edge->waiting);
-		put_backend(&values[4], &nulls[4], edge->blocking);
-		tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
+		rf_put_text(&row, server_name(edge->serverid));
+		rf_put_int(&row, edge->waiting_pid);
+		rf_put_int(&row, edge->blocking_pid);
+		put_backend(&row, edge->waiting);
+		put_backend(&row, edge->blocking);
+		rf_end_row(&row);
 	}
 	return (Datum) 0;
 }

@@ -16,17 +16,16 @@
 #include "storage/lwlock.h"
 #include "storage/shmem.h"
 #include "utils/builtins.h"
-#include "utils/tuplestore.h"
 
 #include "rdma_fdw/compat.h"
 #include "rdma_fdw/remote.h"
 #include "rdma_fdw/steps.h"
 
+#include "base/result_row.h"
 #include "gate.h"
 
 /* PostgreSQL itself uses no lock of this type. */
 #define GATE_TAG_FIELD	0x72646D61	/* "rdma" */
-#define STAT_COLUMNS	7
 
 PG_FUNCTION_INFO_V1(rdma_stat_gate);
 
@@ -174,20 +173,18 @@ rf_gate_note_snapshots(bool again)
 Datum
 rdma_stat_gate(PG_FUNCTION_ARGS)
 {
-	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
-	Datum		values[STAT_COLUMNS];
-	bool		nulls[STAT_COLUMNS] = {false};
+	RfRow		row = RF_ROW(fcinfo);
 
 	InitMaterializedSRF(fcinfo, 0);
 	if (gate == NULL)
 		return (Datum) 0;
 	for (int side = 0; side < 2; side++)
 	{
-		values[side * 3] = Int64GetDatum((int64) pg_atomic_read_u64(&gate->entered[side]));
-		values[side * 3 + 1] = Int64GetDatum((int64) pg_atomic_read_u64(&gate->waited[side]));
-		values[side * 3 + 2] = Int64GetDatum((int64) pg_atomic_read_u64(&gate->waited_us[side]));
+		rf_put_number(&row, pg_atomic_read_u64(&gate->entered[side]));
+		rf_put_number(&row, pg_atomic_read_u64(&gate->waited[side]));
+		rf_put_number(&row, pg_atomic_read_u64(&gate->waited_us[side]));
 	}
-	values[6] = Int64GetDatum((int64) pg_atomic_read_u64(&gate->renewed));
-	tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
+	rf_put_number(&row, pg_atomic_read_u64(&gate->renewed));
+	rf_end_row(&row);
 	return (Datum) 0;
 }

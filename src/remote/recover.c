@@ -24,16 +24,15 @@
 #include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/syscache.h"
-#include "utils/tuplestore.h"
 
 #include "rdma_fdw/compat.h"
 #include "rdma_fdw/sql_text.h"
 #include "rdma_fdw/steps.h"
+#include "base/result_row.h"
 #include "session.h"
 
 /* How long a node may take to finish one part. */
 #define RF_RECOVER_TIMEOUT_MS	5000
-#define TRANSACTION_COLUMNS		6
 
 PG_FUNCTION_INFO_V1(rdma_transactions);
 PG_FUNCTION_INFO_V1(rdma_resolve);
@@ -343,7 +342,7 @@ rf_commit_in_doubt(void)
 Datum
 rdma_transactions(PG_FUNCTION_ARGS)
 {
-	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
+	RfRow		row = RF_ROW(fcinfo);
 	RfUnresolved *parts;
 	int			count = list_in_doubt(&parts, false);
 
@@ -351,21 +350,15 @@ rdma_transactions(PG_FUNCTION_ARGS)
 	for (int i = 0; i < count; i++)
 	{
 		ForeignServer *server = GetForeignServerExtended(parts[i].serverid, FSV_MISSING_OK);
-		char	   *user = GetUserNameFromId(parts[i].userid, true);
-		Datum		values[TRANSACTION_COLUMNS];
-		bool		nulls[TRANSACTION_COLUMNS] = {false};
+		bool		named = parts[i].gid[0] != '\0';
 
-		nulls[0] = nulls[3] = parts[i].gid[0] == '\0';
-		values[0] = CStringGetTextDatum(parts[i].gid);
-		nulls[1] = server == NULL;
-		values[1] = server ? CStringGetTextDatum(server->servername) : (Datum) 0;
-		nulls[2] = user == NULL;
-		values[2] = user ? CStringGetTextDatum(user) : (Datum) 0;
-		values[3] = CStringGetTextDatum(parts[i].commit ? "commit" : "rollback");
-		values[4] = TimestampTzGetDatum(parts[i].since);
-		nulls[5] = parts[i].problem[0] == '\0';
-		values[5] = CStringGetTextDatum(parts[i].problem);
-		tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
+		rf_put_text(&row, parts[i].gid);
+		rf_put_text(&row, server ? server->servername : NULL);
+		rf_put_text(&row, GetUserNameFromId(parts[i].userid, true));
+		rf_put_text(&row, !named ? NULL : parts[i].commit ? "commit" : "rollback");
+		rf_put(&row, TimestampTzGetDatum(parts[i].since));
+		rf_put_text(&row, parts[i].problem);
+		rf_end_row(&row);
 	}
 	return (Datum) 0;
 }

@@ -42,17 +42,16 @@
 #include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/pg_lsn.h"
-#include "utils/tuplestore.h"
 
 #include "rdma_fdw/as_role.h"
 #include "rdma_fdw/compat.h"
 #include "rdma_fdw/sql_text.h"
+#include "base/result_row.h"
 #include "gate.h"
 #include "session.h"
 
 /* How long nodes may take: commits wait for them. */
 #define RF_POINT_TIMEOUT_MS		10000
-#define POINT_COLUMNS			2
 
 /* The commit that comes with it is flushed on the node, and all before it. */
 #define RF_DURABLE_SQL	"FROM pg_catalog.set_config('synchronous_commit', 'local', true)"
@@ -396,10 +395,8 @@ check_all(const Point *points, int count, const char *name)
 Datum
 rdma_create_restore_point(PG_FUNCTION_ARGS)
 {
-	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
+	RfRow		row = RF_ROW(fcinfo);
 	char	   *name = text_to_cstring(PG_GETARG_TEXT_PP(0));
-	Datum		values[POINT_COLUMNS];
-	bool		nulls[POINT_COLUMNS] = {true, false};
 	XLogRecPtr	here;
 	Point	   *points;
 	int			count;
@@ -413,17 +410,16 @@ rdma_create_restore_point(PG_FUNCTION_ARGS)
 	flush_all(points, count, name, here);
 	check_all(points, count, name);
 
-	values[0] = (Datum) 0;
-	values[1] = LSNGetDatum(here);
-	tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
-	nulls[0] = false;
+	rf_put_if(&row, false, (Datum) 0);
+	rf_put(&row, LSNGetDatum(here));
+	rf_end_row(&row);
 	for (int i = 0; i < count; i++)
 	{
 		const Point *point = points[i].same != NULL ? points[i].same : &points[i];
 
-		values[0] = DirectFunctionCall1(namein, CStringGetDatum(points[i].server->servername));
-		values[1] = LSNGetDatum(point->here ? here : point->lsn);
-		tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
+		rf_put(&row, DirectFunctionCall1(namein, CStringGetDatum(points[i].server->servername)));
+		rf_put(&row, LSNGetDatum(point->here ? here : point->lsn));
+		rf_end_row(&row);
 	}
 	return (Datum) 0;
 }

@@ -26,15 +26,14 @@
 #include "miscadmin.h"
 #include "utils/array.h"
 #include "utils/snapmgr.h"
-#include "utils/tuplestore.h"
 
 #include "rdma_fdw/compat.h"
 #include "rdma_fdw/wire.h"
 #include "base/clock.h"
+#include "base/result_row.h"
 #include "kept_snapshot.h"
 #include "part_log.h"
 
-#define UNSEEN_COLUMNS	3
 
 PG_FUNCTION_INFO_V1(rdma_other_parts_age);
 PG_FUNCTION_INFO_V1(rdma_unseen_parts);
@@ -128,7 +127,7 @@ may_be_unseen(const RfTransactionPart *part, const void *arg)
 Datum
 rdma_unseen_parts(PG_FUNCTION_ARGS)
 {
-	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
+	RfRow		row = RF_ROW(fcinfo);
 	Unseen		unseen = {(uint64) PG_GETARG_INT64(0)};
 	uint64		position;
 	Snapshot	snapshot;
@@ -141,21 +140,15 @@ rdma_unseen_parts(PG_FUNCTION_ARGS)
 	parts = rf_part_log_collect(may_be_unseen, &unseen, &count);
 	for (int i = 0; i < count; i++)
 	{
-		Datum		values[UNSEEN_COLUMNS] = {Int64GetDatum((int64) parts[i].name),
-			Int64GetDatum(rf_now_us() - parts[i].prepared_us),
-		Int64GetDatum((int64) parts[i].coordinator)};
-		bool		nulls[UNSEEN_COLUMNS] = {false};
-
-		if (!is_visible(&parts[i], snapshot))
-			tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
+		if (is_visible(&parts[i], snapshot))
+			continue;
+		rf_put_number(&row, parts[i].name);
+		rf_put_number(&row, (uint64) (rf_now_us() - parts[i].prepared_us));
+		rf_put_number(&row, parts[i].coordinator);
+		rf_end_row(&row);
 	}
 	if (!rf_part_log_is_complete(snapshot, position))
-	{
-		Datum		values[UNSEEN_COLUMNS] = {0};
-		bool		nulls[UNSEEN_COLUMNS] = {true, true, true};
-
-		tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
-	}
+		rf_end_row(&row);
 	return (Datum) 0;
 }
 

@@ -154,12 +154,6 @@ rf_command_send(RfCommand *command, const char *const *values)
 	rf_pipeline_send(session, sent);
 }
 
-static bool
-has_succeeded(const PGresult *result)
-{
-	return PQresultStatus(result) == PGRES_TUPLES_OK || PQresultStatus(result) == PGRES_COMMAND_OK;
-}
-
 PGresult *
 rf_command_receive(RfCommand *command)
 {
@@ -169,7 +163,7 @@ rf_command_receive(RfCommand *command)
 	rf_pipeline_finish(session, &command->pipeline);
 	result = rf_pipeline_result(&command->pipeline);
 	rf_session_check_text(session, result, command->sql);
-	if (command->preparing && has_succeeded(result))
+	if (command->preparing && rf_result_succeeded(result))
 		command->connection = session->prepared.connection;
 	return result;
 }
@@ -187,7 +181,7 @@ rf_command_execute(RfCommand *command, const char *const *values)
 
 	rf_command_send(command, values);
 	result = rf_command_receive(command);
-	if (!has_succeeded(result))
+	if (!rf_result_succeeded(result))
 		rf_command_raise(command, result);
 	return result;
 }
@@ -206,7 +200,7 @@ take_answer(void *commands, int i)
 static bool
 answer_is_error(void *commands, int i)
 {
-	return !has_succeeded(((RfCommand *const *) commands)[i]->pipeline.result);
+	return !rf_result_succeeded(((RfCommand *const *) commands)[i]->pipeline.result);
 }
 
 void

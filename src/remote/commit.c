@@ -56,19 +56,9 @@ static bool late = false;		/* it will enter after the local commit */
 void
 rf_commit_await_end(RfSession *session, const char *sql, int depth, bool commit)
 {
-	PGresult   *result = rf_session_result(session);
+	PGresult   *result = rf_session_last_result(session);
 	bool		rolled_back;
 
-	/*
-	 * the end-of-results marker; a server that goes away closes the connection behind its last
-	 * words
-	 */
-	PQclear(rf_session_result(session));
-	if (PQstatus(session->conn) != CONNECTION_OK)
-	{
-		PQclear(result);
-		rf_session_lost(session);
-	}
 	if (PQresultStatus(result) != PGRES_COMMAND_OK)
 		rf_session_raise(session, result, sql);
 	rolled_back = strcmp(PQcmdStatus(result), "ROLLBACK") == 0;
@@ -84,13 +74,11 @@ rf_commit_await_end(RfSession *session, const char *sql, int depth, bool commit)
 				 errcontext("remote SQL command: %s", sql)));
 }
 
-static void
-send_end(RfSession *session, const char *sql)
+void
+rf_commit_send_end(RfSession *session, const char *sql)
 {
 	session->xact.unsure = true;
-	if (!PQsendQuery(session->conn, sql))
-		rf_session_lost(session);
-	rf_session_flush(session);
+	rf_session_start(session, sql);
 }
 
 bool
@@ -138,7 +126,7 @@ commit_sessions(bool wrote)
 	{
 		if (session->xact.depth == 0 || session->xact.wrote != wrote)
 			continue;
-		send_end(session, COMMIT_SQL);
+		rf_commit_send_end(session, COMMIT_SQL);
 		if (!session->options.parallel_commit)
 			await_end(session, deadline);
 	}
@@ -173,9 +161,7 @@ find_writers(void)
 	{
 		if (session->xact.depth == 0 || !session->xact.wrote)
 			continue;
-		if (!PQsendQuery(session->conn, RF_WROTE_SQL))
-			rf_session_lost(session);
-		rf_session_flush(session);
+		rf_session_start(session, RF_WROTE_SQL);
 	}
 	for (session = rf_session_iterate(true); session; session = rf_session_iterate(false))
 	{
@@ -183,13 +169,7 @@ find_writers(void)
 
 		if (session->xact.depth == 0 || !session->xact.wrote)
 			continue;
-		result = rf_session_result(session);
-		PQclear(rf_session_result(session));
-		if (PQstatus(session->conn) != CONNECTION_OK)
-		{
-			PQclear(result);
-			rf_session_lost(session);
-		}
+		result = rf_session_last_result(session);
 		if (PQresultStatus(result) != PGRES_TUPLES_OK)
 			rf_session_raise(session, result, RF_WROTE_SQL);
 		if (PQntuples(result) != 1 || PQnfields(result) != 1)
@@ -301,7 +281,7 @@ prepare_all(int count)
 		rf_step("prepare", i + 1);
 		parts[i]->commit.part = RF_PART_SENT;
 		snprintf(sql, sizeof(sql), RF_PREPARE_SQL "'%s'", parts[i]->commit.gid);
-		send_end(parts[i], sql);
+		rf_commit_send_end(parts[i], sql);
 		rf_step("prepare_sent", i + 1);
 		if (!parts[i]->options.parallel_commit)
 			await_prepared(parts[i]);
@@ -356,7 +336,7 @@ check_constraints(void)
 	for (session = rf_session_iterate(true); session; session = rf_session_iterate(false))
 	{
 		if (session->xact.depth > 0 && session->xact.wrote)
-			send_end(session, sql);
+			rf_commit_send_end(session, sql);
 	}
 	for (session = rf_session_iterate(true); session; session = rf_session_iterate(false))
 	{

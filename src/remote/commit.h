@@ -158,9 +158,10 @@ extern void rf_decision_delete(const char *const *gids, int count);
 /* ---------- the end of a transaction (commit.c) ---------- */
 
 /*
- * A command that ends a level was sent: its answer. Raises an ERROR unless the command did its
+ * Sends a command that ends a level; and its answer. Raises an ERROR unless the command did its
  * work.
  */
+extern void rf_commit_send_end(RfSession *session, const char *sql);
 extern void rf_commit_await_end(RfSession *session, const char *sql, int depth, bool commit);
 
 /*

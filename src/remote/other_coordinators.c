@@ -78,26 +78,6 @@ are_quiet(List *sessions, const RfOthers *const *others)
 	return quiet;
 }
 
-/* The last result of the command that runs; the session is free then. */
-static PGresult *
-take_result(RfSession *session)
-{
-	PGresult   *result = NULL;
-	PGresult   *next;
-
-	while ((next = rf_session_result(session)) != NULL)
-	{
-		PQclear(result);
-		result = next;
-	}
-	if (result == NULL || PQstatus(session->conn) != CONNECTION_OK)
-	{
-		PQclear(result);
-		rf_session_lost(session);
-	}
-	return result;
-}
-
 /* Rows that parallel workers read, or are about to read, cannot be put aside for a question. */
 static void
 check_not_shared(RfSession *session)
@@ -157,7 +137,7 @@ ask(List *sessions, const char *sql, bool (*take) (const PGresult *result, void 
 
 		if (!((RfSession *) lfirst(lc))->node.compares)
 			continue;
-		result = take_result(lfirst(lc));
+		result = rf_session_last_result(lfirst(lc));
 		if (PQresultStatus(result) != PGRES_TUPLES_OK)
 			rf_session_raise(lfirst(lc), result, sql);
 		if (!take(result, arg))

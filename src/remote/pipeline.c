@@ -72,16 +72,6 @@ rf_pipeline_send(RfSession *session, bool sent)
 	rf_session_flush(session);
 }
 
-/*
- * Checks that the commands that begin a transaction, or prepare, succeeded. They may include a
- * query.
- */
-static bool
-has_succeeded(const PGresult *result)
-{
-	return PQresultStatus(result) == PGRES_COMMAND_OK || PQresultStatus(result) == PGRES_TUPLES_OK;
-}
-
 bool
 rf_pipeline_take(RfSession *session, RfPipeline *pipeline)
 {
@@ -113,7 +103,8 @@ rf_pipeline_take(RfSession *session, RfPipeline *pipeline)
 				rf_session_lost(session);
 			return true;
 		}
-		if (pipeline->before > 0 && has_succeeded(result) && PQstatus(conn) == CONNECTION_OK)
+		/* commands that begin a transaction, or prepare; there may be a query among them */
+		if (pipeline->before > 0 && rf_result_succeeded(result) && PQstatus(conn) == CONNECTION_OK)
 		{
 			pipeline->before--;
 			if (pipeline->opening > 0)

@@ -71,9 +71,7 @@ send_simple(RemoteQuery *query, int target, bool bare)
 	}
 	appendStringInfoString(&buf, query->sql);
 	session->xact.unsure |= query->opening > 0;
-	if (!PQsendQuery(session->conn, buf.data))
-		rf_session_lost(session);
-	rf_session_flush(session);
+	rf_session_start(session, buf.data);
 	pfree(buf.data);
 }
 
@@ -146,9 +144,7 @@ result_is_error(void *queries, int i)
 {
 	RemoteQuery *query = (RemoteQuery *) queries + i;
 
-	return PQstatus(query->session->conn) != CONNECTION_OK ||
-		(PQresultStatus(query->last) != PGRES_TUPLES_OK &&
-		 PQresultStatus(query->last) != PGRES_COMMAND_OK);
+	return PQstatus(query->session->conn) != CONNECTION_OK || !rf_result_succeeded(query->last);
 }
 
 __attribute__((noreturn)) static void

@@ -395,8 +395,8 @@ extern void rf_session_free(RfSession *session);
 
 /*
  * wait.c: for the session's socket (WL_SOCKET_* bits; services interrupts, returns the events); for
- * input, which is taken; until everything queued went out; for the next result of a command that is
- * running, NULL behind the last. Raise an error when the connection is lost.
+ * input, which is taken; until everything queued went out. Raise an error when the connection is
+ * lost.
  */
 extern uint32 rf_session_wait_event(void);
 extern void rf_session_pause(uint32 wait_event, long timeout_ms);	/* for nothing but time, and
@@ -404,7 +404,13 @@ extern void rf_session_pause(uint32 wait_event, long timeout_ms);	/* for nothing
 extern int	rf_session_wait(RfSession *session, int events, long timeout_ms);
 extern void rf_session_await_input(RfSession *session);
 extern void rf_session_flush(RfSession *session);
-extern PGresult *rf_session_result(RfSession *session);
+
+/*
+ * Sends a text, which may have several statements; waits for their results, and returns the last
+ * one: the session is free then. Raise an error when the connection is lost.
+ */
+extern void rf_session_start(RfSession *session, const char *sql);
+extern PGresult *rf_session_last_result(RfSession *session);
 
 /*
  * Gives libpq a statement without waiting for anything; false: it refuses. There is one statement
@@ -414,6 +420,7 @@ extern bool rf_session_send(RfSession *session, const char *sql);
 
 /* Data would have to be copied before libpq has another result. */
 extern bool rf_result_is_copy(const PGresult *result);
+extern bool rf_result_succeeded(const PGresult *result);
 
 /*
  * The answers to commands that run on several sessions at the same time. take: takes the results

@@ -263,16 +263,6 @@ raise_conflict(RfSession *fixed, List *sessions)
 
 /* ---------- in the gate ---------- */
 
-static void
-send_query(RfSession *session, const char *sql)
-{
-	session->xact.unsure = true;
-	session->snapshot.exact = false;
-	if (!PQsendQuery(session->conn, sql))
-		rf_session_lost(session);
-	rf_session_flush(session);
-}
-
 void
 rf_snapshot_await_input(RfSession *session, TimestampTz deadline)
 {
@@ -306,7 +296,7 @@ await_query(RfSession *session, const char *sql, TimestampTz deadline)
 		result = PQgetResult(session->conn);
 		if (result == NULL)
 			break;
-		if (PQresultStatus(result) != PGRES_COMMAND_OK && PQresultStatus(result) != PGRES_TUPLES_OK)
+		if (!rf_result_succeeded(result))
 		{
 			PQclear(last);
 			rf_session_raise(session, result, sql);
@@ -352,7 +342,9 @@ run_on_all(List *sessions, bool poolers, const char *sql, bool snapshot)
 							 rf_others_sql(session));
 		session->xact.depth = 1;
 		session->snapshot.others.asked_us = rf_now_us();
-		send_query(session, text.data);
+		session->xact.unsure = true;
+		session->snapshot.exact = false;
+		rf_session_start(session, text.data);
 		pfree(text.data);
 	}
 	foreach(lc, sessions)

@@ -200,10 +200,7 @@ rf_session_abort_transaction(RfSession *session)
 	rf_statement_snapshots_forget(session);
 	if (session->xact.depth == 0)
 		return;
-	session->xact.unsure = true;
-	if (!PQsendQuery(session->conn, command))
-		rf_session_lost(session);
-	rf_session_flush(session);
+	rf_commit_send_end(session, command);
 	rf_commit_await_end(session, command, 0, false);
 }
 
@@ -576,10 +573,7 @@ release_savepoints(int level)
 			rf_session_settle(session);
 		if (session->broken || session->xact.unsure || PQstatus(session->conn) != CONNECTION_OK)
 			rf_session_lost(session);
-		session->xact.unsure = true;
-		if (!PQsendQuery(session->conn, sql))
-			rf_session_lost(session);
-		rf_session_flush(session);
+		rf_commit_send_end(session, sql);
 		if (!session->options.parallel_commit)
 			rf_commit_await_end(session, sql, level - 1, false);
 	}

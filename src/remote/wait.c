@@ -93,21 +93,44 @@ rf_result_is_copy(const PGresult *result)
 		PQresultStatus(result) == PGRES_COPY_BOTH;
 }
 
-PGresult *
-rf_session_result(RfSession *session)
+bool
+rf_result_succeeded(const PGresult *result)
 {
-	PGresult   *result;
+	return PQresultStatus(result) == PGRES_COMMAND_OK || PQresultStatus(result) == PGRES_TUPLES_OK;
+}
 
-	while (PQisBusy(session->conn))
-		rf_session_await_input(session);
-	result = PQgetResult(session->conn);
-	/* no command of ours copies */
-	if (rf_result_is_copy(result))
+void
+rf_session_start(RfSession *session, const char *sql)
+{
+	if (!PQsendQuery(session->conn, sql))
+		rf_session_lost(session);
+	rf_session_flush(session);
+}
+
+PGresult *
+rf_session_last_result(RfSession *session)
+{
+	PGresult   *last = NULL;
+
+	do
 	{
-		PQclear(result);
+		PGresult   *result;
+
+		while (PQisBusy(session->conn))
+			rf_session_await_input(session);
+		result = PQgetResult(session->conn);
+		if (result == NULL)
+			break;
+		PQclear(last);
+		last = result;
+	} while (!rf_result_is_copy(last));
+	/* no command of ours copies; a server that goes away closes the connection behind its words */
+	if (last == NULL || rf_result_is_copy(last) || PQstatus(session->conn) != CONNECTION_OK)
+	{
+		PQclear(last);
 		rf_session_lost(session);
 	}
-	return result;
+	return last;
 }
 
 /*
@@ -143,10 +166,21 @@ rf_sessions_await(RfSession *const *sessions, int count, bool (*take) (void *ans
 
 /* ---------- for aborts: nothing here raises an error ---------- */
 
-static long
-remaining(TimestampTz deadline)
+/* Sleeps until something may have come. False: the time is up, or the connection is lost. */
+static bool
+await_input_until(PGconn *conn, TimestampTz deadline)
 {
-	return TimestampDifferenceMilliseconds(GetCurrentTimestamp(), deadline);
+	long		left = TimestampDifferenceMilliseconds(GetCurrentTimestamp(), deadline);
+	int			got;
+
+	if (left <= 0)
+		return false;
+	got = WaitLatchOrSocket(MyLatch,
+							WL_LATCH_SET | WL_SOCKET_READABLE | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
+							PQsocket(conn), left, rf_session_wait_event());
+	if (got & WL_LATCH_SET)
+		ResetLatch(MyLatch);
+	return (got & WL_SOCKET_READABLE) == 0 || PQconsumeInput(conn);
 }
 
 /* Takes answers until the remote server is ready for a command. False: it was not ready in time. */
@@ -156,19 +190,15 @@ rf_session_drain_deadline(RfSession *session, TimestampTz deadline)
 	PGconn	   *conn = session->conn;
 	bool		synced = PQpipelineStatus(conn) == PQ_PIPELINE_OFF;
 
-	for (;;)
+	do
 	{
-		int			got;
-		long		left;
-
-		if (PQstatus(conn) != CONNECTION_OK)
-			return false;
-		if (PQflush(conn) < 0)
+		if (PQstatus(conn) != CONNECTION_OK || PQflush(conn) < 0)
 			return false;
 		while (!PQisBusy(conn))
 		{
 			PGresult   *result = PQgetResult(conn);
 
+			/* libpq gives nothing else before data have been copied */
 			if (rf_result_is_copy(result))
 			{
 				PQclear(result);
@@ -183,29 +213,12 @@ rf_session_drain_deadline(RfSession *session, TimestampTz deadline)
 			}
 			if (PQresultStatus(result) == PGRES_PIPELINE_SYNC)
 				synced = true;
-			/* libpq gives nothing else before data have been copied */
-			if (PQresultStatus(result) == PGRES_COPY_IN || PQresultStatus(result) == PGRES_COPY_OUT)
-			{
-				PQclear(result);
-				return false;
-			}
 			PQclear(result);
 			if (PQstatus(conn) != CONNECTION_OK)
 				return false;
 		}
-
-		left = remaining(deadline);
-		if (left <= 0)
-			return false;
-		got = WaitLatchOrSocket(MyLatch,
-								WL_LATCH_SET | WL_SOCKET_READABLE | WL_TIMEOUT |
-								WL_EXIT_ON_PM_DEATH,
-								PQsocket(conn), left, rf_session_wait_event());
-		if (got & WL_LATCH_SET)
-			ResetLatch(MyLatch);
-		if ((got & WL_SOCKET_READABLE) && !PQconsumeInput(conn))
-			return false;
-	}
+	} while (await_input_until(conn, deadline));
+	return false;
 }
 
 /*
@@ -220,11 +233,8 @@ rf_session_command_deadline(RfSession *session, const char *sql, TimestampTz dea
 
 	if (sql && !rf_session_send(session, sql))
 		return NULL;
-	for (;;)
+	do
 	{
-		int			got;
-		long		left;
-
 		if (PQflush(conn) < 0)
 			break;
 		while (!PQisBusy(conn))
@@ -239,18 +249,7 @@ rf_session_command_deadline(RfSession *session, const char *sql, TimestampTz dea
 			if (PQstatus(conn) != CONNECTION_OK || rf_result_is_copy(last))
 				return last;
 		}
-		left = remaining(deadline);
-		if (left <= 0)
-			break;
-		got = WaitLatchOrSocket(MyLatch,
-								WL_LATCH_SET | WL_SOCKET_READABLE | WL_TIMEOUT |
-								WL_EXIT_ON_PM_DEATH,
-								PQsocket(conn), left, rf_session_wait_event());
-		if (got & WL_LATCH_SET)
-			ResetLatch(MyLatch);
-		if ((got & WL_SOCKET_READABLE) && !PQconsumeInput(conn))
-			break;
-	}
+	} while (await_input_until(conn, deadline));
 	PQclear(last);
 	return NULL;
 }

@@ -5,8 +5,8 @@
 # Follows, in the text of all C files of src, what libpq's functions return: into variables, fields of structures, arguments,
 # results and what is written through pointers. Prints a line for each place where it gets into a text that is put together or sent,
 # unless it went through one of the functions of %clean before. Text for people is marked by rf_message_text(). Numbers count as
-# harmless. Also prints each use of PQsendQuery(), which runs several statements, outside of the files that are known to
-# put in numbers only; each place outside of src/base/as_role.c that switches users; and each background worker that keeps the
+# harmless. Also prints each use of PQsendQuery() and rf_session_start(), which run several statements, outside of the files that
+# are known to put in numbers only; each place outside of src/base/as_role.c that switches users; and each background worker that keeps the
 # settings of its database; and each function of the install scripts that is SECURITY DEFINER without a search_path of its own.
 # Exit status 1 when there is such a place.
 use strict;
@@ -34,10 +34,10 @@ my %sink = (    # with the places of their arguments that are, or go into, a tex
 	(map { $_ => [ 1 .. 20 ] } qw(appendStringInfo appendStringInfoString appendStringInfoChar appendBinaryStringInfo sprintf strcat strlcat)),
 	psprintf => [ 0 .. 20 ], snprintf => [ 2 .. 20 ],
 	(map { $_ => [1] } qw(rf_session_query rf_session_execute rf_session_send rf_session_command_deadline rf_command_create
-		PQsendQuery PQsendQueryParams PQexec PQexecParams)),
+		rf_session_start rf_commit_send_end PQsendQuery PQsendQueryParams PQexec PQexecParams)),
 	rf_sessions_execute => [2], PQprepare => [2], PQsendPrepare => [2],
 	(map { $_ => [0] } qw(SPI_execute SPI_execute_with_args SPI_execute_extended SPI_exec SPI_prepare)));
-my $few_statements = qr{^src/remote/(?:query|snapshot|transaction|commit)\.c$};
+my $few_statements = qr{^src/remote/(?:query|snapshot|transaction|commit|wait)\.c$};
 
 my (%function, %field);    # "name" or "file:name" -> what is known of it; "file:field" -> tainted
 my $bad = 0;
@@ -174,8 +174,8 @@ for my $file (grep { $_ ne 'src/base/sql_text.c' } c_files())
 		print "$file: a background worker has its database's search_path: call rf_worker_settings() at once\n";
 		$bad++;
 	}
-	next if $file =~ $few_statements || $text !~ /\bPQsendQuery\s*\(/;
-	print "$file: PQsendQuery() runs all statements of a text: use rf_session_send()\n";
+	next if $file =~ $few_statements || $text !~ /\b(PQsendQuery|rf_session_start)\s*\(/;
+	print "$file: $1() runs all statements of a text: use rf_session_send()\n";
 	$bad++;
 }
 foreach my $file (glob 'src/sql/*.sql')

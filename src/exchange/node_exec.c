@@ -34,36 +34,6 @@
 /* So many times the rows of an average node are clearly more. */
 #define MANY_ROWS		1.5
 
-static void begin_exchange(CustomScanState *node, EState *estate, int eflags);
-static TupleTableSlot *exec_exchange(CustomScanState *node);
-static void end_exchange(CustomScanState *node);
-static void rescan_exchange(CustomScanState *node);
-static void shutdown_exchange(CustomScanState *node);
-static void explain_exchange(CustomScanState *node, List *ancestors, ExplainState *es);
-
-static const CustomExecMethods exec_methods = {
-	.CustomName = rf_exchange_name,
-	.BeginCustomScan = begin_exchange,
-	.ExecCustomScan = exec_exchange,
-	.EndCustomScan = end_exchange,
-	.ReScanCustomScan = rescan_exchange,
-	.ShutdownCustomScan = shutdown_exchange,
-	.ExplainCustomScan = explain_exchange,
-	.EstimateDSMCustomScan = rf_exchange_estimate_shared,
-	.InitializeDSMCustomScan = rf_exchange_initialize_shared,
-	.ReInitializeDSMCustomScan = rf_exchange_reinitialize_shared,
-	.InitializeWorkerCustomScan = rf_exchange_initialize_worker,
-};
-
-Node *
-rf_exchange_create_state(CustomScan *scan)
-{
-	ExchangeState *state = (ExchangeState *) newNode(sizeof(ExchangeState), T_CustomScanState);
-
-	state->css.methods = &exec_methods;
-	return (Node *) state;
-}
-
 /* ---------- begin ---------- */
 
 /*
@@ -528,4 +498,29 @@ explain_exchange(CustomScanState *node, List *ancestors, ExplainState *es)
 	}
 	if (state->input.query != NULL)
 		explain_query(state, es);
+}
+
+/* ---------- its methods ---------- */
+
+static const CustomExecMethods exec_methods = {
+	.CustomName = rf_exchange_name,
+	.BeginCustomScan = begin_exchange,
+	.ExecCustomScan = exec_exchange,
+	.EndCustomScan = end_exchange,
+	.ReScanCustomScan = rescan_exchange,
+	.ShutdownCustomScan = shutdown_exchange,
+	.ExplainCustomScan = explain_exchange,
+	.EstimateDSMCustomScan = rf_exchange_estimate_shared,
+	.InitializeDSMCustomScan = rf_exchange_initialize_shared,
+	.ReInitializeDSMCustomScan = rf_exchange_reinitialize_shared,
+	.InitializeWorkerCustomScan = rf_exchange_initialize_worker,
+};
+
+Node *
+rf_exchange_create_state(CustomScan *scan)
+{
+	ExchangeState *state = (ExchangeState *) newNode(sizeof(ExchangeState), T_CustomScanState);
+
+	state->css.methods = &exec_methods;
+	return (Node *) state;
 }

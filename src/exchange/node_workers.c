@@ -58,114 +58,7 @@ typedef struct ProducerState
 
 bool		rf_workers_wanted = false;
 
-
-static Plan *plan_producer(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist,
-						   List *clauses, List *plans);
-static Node *create_state(CustomScan *scan);
-static void begin_producer(CustomScanState *node, EState *estate, int eflags);
-static TupleTableSlot *exec_producer(CustomScanState *node);
-static void end_producer(CustomScanState *node);
-static void rescan_producer(CustomScanState *node);
-static void shutdown_producer(CustomScanState *node);
-static void explain_producer(CustomScanState *node, List *ancestors, ExplainState *es);
-static Size estimate_shared(CustomScanState *node, ParallelContext *pcxt);
-static void initialize_shared(CustomScanState *node, ParallelContext *pcxt, void *coordinate);
-static void reinitialize_shared(CustomScanState *node, ParallelContext *pcxt, void *coordinate);
-static void initialize_worker(CustomScanState *node, shm_toc * toc, void *coordinate);
-
-static const CustomPathMethods path_methods = {producer_name, plan_producer, NULL};
-static const CustomScanMethods scan_methods = {producer_name, create_state};
-
-static const CustomExecMethods exec_methods = {
-	.CustomName = producer_name,
-	.BeginCustomScan = begin_producer,
-	.ExecCustomScan = exec_producer,
-	.EndCustomScan = end_producer,
-	.ReScanCustomScan = rescan_producer,
-	.ShutdownCustomScan = shutdown_producer,
-	.ExplainCustomScan = explain_producer,
-	.EstimateDSMCustomScan = estimate_shared,
-	.InitializeDSMCustomScan = initialize_shared,
-	.ReInitializeDSMCustomScan = reinitialize_shared,
-	.InitializeWorkerCustomScan = initialize_worker,
-};
-
-/* ---------- plan ---------- */
-
-/*
- * One more way to run the whole query: its partial plan, with producers above it, and a Gather that
- * passes no rows on. To route and encode rows is about an operator's work for each, which no other
- * path has in its costs: so the workers' part of it is taken off here.
- */
-void
-rf_exchange_upper_paths(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input,
-						RelOptInfo *output, void *extra)
-{
-	Path	   *partial;
-	PathTarget *target;
-	CustomPath *producer;
-	GatherPath *gather;
-	double		no_rows = 0;
-	double		divisor;
-
-	if (!rf_workers_wanted || stage != UPPERREL_FINAL || root->query_level != 1 ||
-		!parallel_leader_participation || !output->consider_parallel ||
-		input->partial_pathlist == NIL || root->parse->commandType != CMD_SELECT ||
-		root->parse->rowMarks != NIL || ((FinalPathExtraData *) extra)->limit_needed)
-		return;
-	partial = linitial(input->partial_pathlist);
-	/* core does not say what the columns of set operations are */
-	target = root->upper_targets[UPPERREL_FINAL] != NULL ? root->upper_targets[UPPERREL_FINAL] :
-		input->cheapest_total_path->pathtarget;
-	if (!equal(partial->pathtarget->exprs, target->exprs))
-		return;
-	producer = makeNode(CustomPath);
-	producer->path.pathtype = T_CustomScan;
-	producer->path.parent = output;
-	producer->path.pathtarget = partial->pathtarget;
-	producer->path.parallel_aware = true;
-	producer->path.parallel_safe = true;
-	producer->path.parallel_workers = partial->parallel_workers;
-	producer->path.rows = partial->rows;
-	producer->path.startup_cost = partial->startup_cost;
-	producer->path.total_cost = partial->total_cost;
-	producer->custom_paths = list_make1(partial);
-	producer->methods = &path_methods;
-	gather = create_gather_path(root, output, &producer->path, producer->path.pathtarget, NULL,
-								&no_rows);
-	divisor = rf_parallel_divisor(partial->parallel_workers);
-	gather->path.rows = clamp_row_est(partial->rows * divisor);
-	gather->path.total_cost = Max(gather->path.total_cost -
-								  (gather->path.rows - partial->rows) * cpu_operator_cost,
-								  gather->path.startup_cost);
-	add_path(output, &gather->path);
-}
-
-static Plan *
-plan_producer(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist, List *clauses,
-			  List *plans)
-{
-	CustomScan *scan = makeNode(CustomScan);
-
-	scan->methods = &scan_methods;
-	scan->flags = path->flags;
-	scan->scan.scanrelid = 0;
-	scan->scan.plan.targetlist = tlist;
-	scan->custom_scan_tlist = copyObject(((Plan *) linitial(plans))->targetlist);
-	scan->custom_plans = plans;
-	return &scan->scan.plan;
-}
-
 /* ---------- begin and end ---------- */
-
-static Node *
-create_state(CustomScan *scan)
-{
-	ProducerState *producer = (ProducerState *) newNode(sizeof(ProducerState), T_CustomScanState);
-
-	producer->css.methods = &exec_methods;
-	return (Node *) producer;
-}
 
 static PlanState *
 input_of(ProducerState *producer)
@@ -197,23 +90,6 @@ static void
 rescan_producer(CustomScanState *node)
 {
 	ExecReScan(linitial(node->custom_ps));
-}
-
-void
-rf_workers_link(ExchangeState *state)
-{
-	GatherState *gather = (GatherState *) state->input.query->planstate;
-	ProducerState *producer;
-
-	if (!IsA(gather, GatherState) || !IsA(outerPlanState(gather), CustomScanState) ||
-		!parallel_leader_participation)
-		return;
-	producer = (ProducerState *) outerPlanState(gather);
-	if (producer->css.methods != &exec_methods)
-		return;
-	producer->exchange = state;
-	state->workers.gather = gather;
-	state->input.node = input_of(producer);
 }
 
 /* ---------- memory shared by the processes ---------- */
@@ -417,6 +293,116 @@ explain_producer(CustomScanState *node, List *ancestors, ExplainState *es)
 
 	if (es->analyze && es->timing && producer->process_rows != NULL)
 		ExplainPropertyText("Rows per Process", producer->process_rows, es);
+}
+
+/* ---------- plan ---------- */
+
+static const CustomExecMethods exec_methods = {
+	.CustomName = producer_name,
+	.BeginCustomScan = begin_producer,
+	.ExecCustomScan = exec_producer,
+	.EndCustomScan = end_producer,
+	.ReScanCustomScan = rescan_producer,
+	.ShutdownCustomScan = shutdown_producer,
+	.ExplainCustomScan = explain_producer,
+	.EstimateDSMCustomScan = estimate_shared,
+	.InitializeDSMCustomScan = initialize_shared,
+	.ReInitializeDSMCustomScan = reinitialize_shared,
+	.InitializeWorkerCustomScan = initialize_worker,
+};
+
+static Node *
+create_state(CustomScan *scan)
+{
+	ProducerState *producer = (ProducerState *) newNode(sizeof(ProducerState), T_CustomScanState);
+
+	producer->css.methods = &exec_methods;
+	return (Node *) producer;
+}
+
+static const CustomScanMethods scan_methods = {producer_name, create_state};
+
+static Plan *
+plan_producer(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist, List *clauses,
+			  List *plans)
+{
+	CustomScan *scan = makeNode(CustomScan);
+
+	scan->methods = &scan_methods;
+	scan->flags = path->flags;
+	scan->scan.scanrelid = 0;
+	scan->scan.plan.targetlist = tlist;
+	scan->custom_scan_tlist = copyObject(((Plan *) linitial(plans))->targetlist);
+	scan->custom_plans = plans;
+	return &scan->scan.plan;
+}
+
+static const CustomPathMethods path_methods = {producer_name, plan_producer, NULL};
+
+/*
+ * One more way to run the whole query: its partial plan, with producers above it, and a Gather that
+ * passes no rows on. To route and encode rows is about an operator's work for each, which no other
+ * path has in its costs: so the workers' part of it is taken off here.
+ */
+void
+rf_exchange_upper_paths(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input,
+						RelOptInfo *output, void *extra)
+{
+	Path	   *partial;
+	PathTarget *target;
+	CustomPath *producer;
+	GatherPath *gather;
+	double		no_rows = 0;
+	double		divisor;
+
+	if (!rf_workers_wanted || stage != UPPERREL_FINAL || root->query_level != 1 ||
+		!parallel_leader_participation || !output->consider_parallel ||
+		input->partial_pathlist == NIL || root->parse->commandType != CMD_SELECT ||
+		root->parse->rowMarks != NIL || ((FinalPathExtraData *) extra)->limit_needed)
+		return;
+	partial = linitial(input->partial_pathlist);
+	/* core does not say what the columns of set operations are */
+	target = root->upper_targets[UPPERREL_FINAL] != NULL ? root->upper_targets[UPPERREL_FINAL] :
+		input->cheapest_total_path->pathtarget;
+	if (!equal(partial->pathtarget->exprs, target->exprs))
+		return;
+	producer = makeNode(CustomPath);
+	producer->path.pathtype = T_CustomScan;
+	producer->path.parent = output;
+	producer->path.pathtarget = partial->pathtarget;
+	producer->path.parallel_aware = true;
+	producer->path.parallel_safe = true;
+	producer->path.parallel_workers = partial->parallel_workers;
+	producer->path.rows = partial->rows;
+	producer->path.startup_cost = partial->startup_cost;
+	producer->path.total_cost = partial->total_cost;
+	producer->custom_paths = list_make1(partial);
+	producer->methods = &path_methods;
+	gather = create_gather_path(root, output, &producer->path, producer->path.pathtarget, NULL,
+								&no_rows);
+	divisor = rf_parallel_divisor(partial->parallel_workers);
+	gather->path.rows = clamp_row_est(partial->rows * divisor);
+	gather->path.total_cost = Max(gather->path.total_cost -
+								  (gather->path.rows - partial->rows) * cpu_operator_cost,
+								  gather->path.startup_cost);
+	add_path(output, &gather->path);
+}
+
+void
+rf_workers_link(ExchangeState *state)
+{
+	GatherState *gather = (GatherState *) state->input.query->planstate;
+	ProducerState *producer;
+
+	if (!IsA(gather, GatherState) || !IsA(outerPlanState(gather), CustomScanState) ||
+		!parallel_leader_participation)
+		return;
+	producer = (ProducerState *) outerPlanState(gather);
+	if (producer->css.methods != &exec_methods)
+		return;
+	producer->exchange = state;
+	state->workers.gather = gather;
+	state->input.node = input_of(producer);
 }
 
 void

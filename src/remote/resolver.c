@@ -115,20 +115,26 @@ ask_databases(void)
 	CommitTransactionCommand();
 }
 
+static void
+describe_worker(BackgroundWorker *worker, const char *function, const char *name, int restart)
+{
+	memset(worker, 0, sizeof(*worker));
+	worker->bgw_flags = BGWORKER_SHMEM_ACCESS | BGWORKER_BACKEND_DATABASE_CONNECTION;
+	worker->bgw_start_time = BgWorkerStart_RecoveryFinished;
+	worker->bgw_restart_time = restart;
+	strlcpy(worker->bgw_library_name, "rdma_fdw", sizeof(worker->bgw_library_name));
+	strlcpy(worker->bgw_function_name, function, sizeof(worker->bgw_function_name));
+	strlcpy(worker->bgw_name, name, sizeof(worker->bgw_name));
+	strlcpy(worker->bgw_type, name, sizeof(worker->bgw_type));
+}
+
 /* False: there is no room for another worker now. */
 static bool
 start_worker(Oid database, const char *function, const char *name, BackgroundWorkerHandle **handle)
 {
 	BackgroundWorker worker;
 
-	memset(&worker, 0, sizeof(worker));
-	worker.bgw_flags = BGWORKER_SHMEM_ACCESS | BGWORKER_BACKEND_DATABASE_CONNECTION;
-	worker.bgw_start_time = BgWorkerStart_RecoveryFinished;
-	worker.bgw_restart_time = BGW_NEVER_RESTART;
-	strlcpy(worker.bgw_library_name, "rdma_fdw", sizeof(worker.bgw_library_name));
-	strlcpy(worker.bgw_function_name, function, sizeof(worker.bgw_function_name));
-	strlcpy(worker.bgw_name, name, sizeof(worker.bgw_name));
-	strlcpy(worker.bgw_type, name, sizeof(worker.bgw_type));
+	describe_worker(&worker, function, name, BGW_NEVER_RESTART);
 	worker.bgw_main_arg = ObjectIdGetDatum(database);
 	worker.bgw_notify_pid = MyProcPid;
 	return RegisterDynamicBackgroundWorker(&worker, handle);
@@ -306,14 +312,7 @@ rf_resolver_register(void)
 {
 	BackgroundWorker worker;
 
-	memset(&worker, 0, sizeof(worker));
-	worker.bgw_flags = BGWORKER_SHMEM_ACCESS | BGWORKER_BACKEND_DATABASE_CONNECTION;
-	worker.bgw_start_time = BgWorkerStart_RecoveryFinished;
-	worker.bgw_restart_time = RF_RESOLVER_RESTART_S;
-	strlcpy(worker.bgw_library_name, "rdma_fdw", sizeof(worker.bgw_library_name));
-	strlcpy(worker.bgw_function_name, "rf_resolver_main", sizeof(worker.bgw_function_name));
-	strlcpy(worker.bgw_name, "rdma_fdw resolver", sizeof(worker.bgw_name));
-	strlcpy(worker.bgw_type, "rdma_fdw resolver", sizeof(worker.bgw_type));
+	describe_worker(&worker, "rf_resolver_main", "rdma_fdw resolver", RF_RESOLVER_RESTART_S);
 	RegisterBackgroundWorker(&worker);
 }
 

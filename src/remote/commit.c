@@ -120,9 +120,8 @@ static void
 commit_sessions(bool wrote)
 {
 	TimestampTz deadline = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), RF_CANCEL_TIMEOUT_MS);
-	RfSession  *session;
 
-	for (session = rf_session_iterate(true); session; session = rf_session_iterate(false))
+	rf_foreach_session(session)
 	{
 		if (session->xact.depth == 0 || session->xact.wrote != wrote)
 			continue;
@@ -130,7 +129,7 @@ commit_sessions(bool wrote)
 		if (!session->options.parallel_commit)
 			await_end(session, deadline);
 	}
-	for (session = rf_session_iterate(true); session; session = rf_session_iterate(false))
+	rf_foreach_session(session)
 	{
 		if (session->xact.depth > 0 && session->xact.wrote == wrote)
 			await_end(session, deadline);
@@ -140,10 +139,9 @@ commit_sessions(bool wrote)
 static int
 count_writers(void)
 {
-	RfSession  *session;
 	int			count = 0;
 
-	for (session = rf_session_iterate(true); session; session = rf_session_iterate(false))
+	rf_foreach_session(session)
 		count += session->xact.depth > 0 && session->xact.wrote;
 	return count;
 }
@@ -155,15 +153,13 @@ count_writers(void)
 static void
 find_writers(void)
 {
-	RfSession  *session;
-
-	for (session = rf_session_iterate(true); session; session = rf_session_iterate(false))
+	rf_foreach_session(session)
 	{
 		if (session->xact.depth == 0 || !session->xact.wrote)
 			continue;
 		rf_session_start(session, RF_WROTE_SQL);
 	}
-	for (session = rf_session_iterate(true); session; session = rf_session_iterate(false))
+	rf_foreach_session(session)
 	{
 		PGresult   *result;
 
@@ -186,11 +182,10 @@ find_writers(void)
 static bool
 can_prepare(void)
 {
-	RfSession  *session;
 	const char *detail = NULL;
 	const char *hint = NULL;
 
-	for (session = rf_session_iterate(true); session; session = rf_session_iterate(false))
+	rf_foreach_session(session)
 	{
 		if (session->xact.depth > 0 && session->xact.wrote && detail == NULL)
 			detail = rf_session_unpreparable(session, &hint);
@@ -243,13 +238,12 @@ await_prepared(RfSession *session)
 static void
 list_parts(int count)
 {
-	RfSession  *session;
 	RfGid		gid = {GetSystemIdentifier(), MyDatabaseId, rf_commit_life(), number, 0};
 
 	parts = MemoryContextAlloc(TopTransactionContext, sizeof(RfSession *) * count);
 	polls = MemoryContextAllocZero(TopTransactionContext, sizeof(struct pollfd) * count);
 	part_count = 0;
-	for (session = rf_session_iterate(true); session; session = rf_session_iterate(false))
+	rf_foreach_session(session)
 	{
 		if (session->xact.depth == 0 || !session->xact.wrote)
 			continue;
@@ -331,14 +325,13 @@ static void
 check_constraints(void)
 {
 	const char *sql = "SET CONSTRAINTS ALL IMMEDIATE";
-	RfSession  *session;
 
-	for (session = rf_session_iterate(true); session; session = rf_session_iterate(false))
+	rf_foreach_session(session)
 	{
 		if (session->xact.depth > 0 && session->xact.wrote)
 			rf_commit_send_end(session, sql);
 	}
-	for (session = rf_session_iterate(true); session; session = rf_session_iterate(false))
+	rf_foreach_session(session)
 	{
 		if (session->xact.depth > 0 && session->xact.wrote)
 			rf_commit_await_end(session, sql, session->xact.depth, false);
@@ -492,9 +485,7 @@ rf_commit_after(void)
 void
 rf_commit_finish(bool commit)
 {
-	RfSession  *session;
-
-	for (session = rf_session_iterate(true); session; session = rf_session_iterate(false))
+	rf_foreach_session(session)
 	{
 		if (session->commit.part == RF_PART_NONE)
 			continue;

@@ -66,10 +66,9 @@ Datum
 rdma_connections(PG_FUNCTION_ARGS)
 {
 	RfRow		row = RF_ROW(fcinfo);
-	RfSession  *session;
 
 	InitMaterializedSRF(fcinfo, 0);
-	for (session = rf_session_iterate(true); session; session = rf_session_iterate(false))
+	rf_foreach_session(session)
 	{
 		ForeignServer *server;
 		char	   *user;
@@ -98,10 +97,9 @@ rdma_connections(PG_FUNCTION_ARGS)
 static bool
 disconnect(Oid serverid)
 {
-	RfSession  *session;
 	bool		closed = false;
 
-	for (session = rf_session_iterate(true); session; session = rf_session_iterate(false))
+	rf_foreach_session(session)
 	{
 		if (session->conn == NULL || (OidIsValid(serverid) && session->serverid != serverid))
 			continue;

@@ -99,11 +99,10 @@ host_option(ForeignServer *server)
 static int
 find_peer(ForeignServer *server)
 {
-	RfSession  *session;
 	const char *host;
 	int			found = RF_NO_PEER;
 
-	for (session = rf_session_iterate(true); session != NULL; session = rf_session_iterate(false))
+	rf_foreach_session(session)
 	{
 		if (found == RF_NO_PEER && session->serverid == server->serverid &&
 			session->engines.hello_valid)

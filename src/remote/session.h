@@ -348,6 +348,9 @@ extern RfSession *rf_session_find(Oid umid);
 
 /* One session after the other; NULL at the end. Only one walk at a time, always to its end. */
 extern RfSession *rf_session_iterate(bool restart);
+#define rf_foreach_session(session) \
+	for (RfSession *session = rf_session_iterate(true); session != NULL; \
+		 session = rf_session_iterate(false))
 extern bool rf_session_in_use(void);
 
 /*

@@ -164,23 +164,20 @@ at_transaction_end(XactEvent event, void *arg)
 static void
 at_resource_release(ResourceReleasePhase phase, bool is_commit, bool is_top_level, void *arg)
 {
-	RfSession  *session;
-
 	if (phase != RESOURCE_RELEASE_BEFORE_LOCKS || !rf_session_in_use())
 		return;
-	for (session = rf_session_iterate(true); session; session = rf_session_iterate(false))
+	rf_foreach_session(session)
 		rf_stream_release_owner(session, CurrentResourceOwner);
 }
 
 static void
 refuse_prepare(void)
 {
-	RfSession  *session;
 	const char *used = NULL;
 
-	for (session = rf_session_iterate(true); session; session = rf_session_iterate(false))
+	rf_foreach_session(session)
 		if (session->xact.depth > 0)
-			used = session->server_name;
+		used = session->server_name;
 	if (used)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
@@ -253,18 +250,16 @@ end_scan(RfSession *session)
 static void
 commit_all(void)
 {
-	RfSession  *session;
-
 	/*
 	 * scans that ended early: all are told before one is waited for, as they may wait for each
 	 * other
 	 */
-	for (session = rf_session_iterate(true); session; session = rf_session_iterate(false))
+	rf_foreach_session(session)
 	{
 		if (session->running)
 			rf_stream_abandon(session->running);
 	}
-	for (session = rf_session_iterate(true); session; session = rf_session_iterate(false))
+	rf_foreach_session(session)
 	{
 		if (session->xact.depth == 0)
 			continue;
@@ -299,13 +294,11 @@ commit_all(void)
 static void
 finish_all(bool commit)
 {
-	RfSession  *session;
-
 	if (!commit)
 		abort_transactions();
 	rf_commit_finish(commit);
 	rf_waiting_end();
-	for (session = rf_session_iterate(true); session; session = rf_session_iterate(false))
+	rf_foreach_session(session)
 	{
 		session->loss.left_out = 0;
 		if (session->loss.why != NULL)
@@ -352,14 +345,13 @@ abort_deadline(RfSession *session, int timeout_ms)
 static void
 stop_all(int level)
 {
-	RfSession  *session;
 	RfSession  *first = NULL;
 	RfSession  *last = NULL;
 
 	abort_started = GetCurrentTimestamp();
 	if (in_error_recursion_trouble())
 		return;
-	for (session = rf_session_iterate(true); session; session = rf_session_iterate(false))
+	rf_foreach_session(session)
 	{
 		session->cancel.next = NULL;
 		if (session->conn == NULL || !concerns(session, level))
@@ -491,11 +483,10 @@ ready_to_abort(RfSession *session)
 static void
 abort_transactions(void)
 {
-	RfSession  *session;
 	char		sql[RF_GID_SIZE + 32];
 
 	stop_all(1);
-	for (session = rf_session_iterate(true); session; session = rf_session_iterate(false))
+	rf_foreach_session(session)
 	{
 		session->xact.aborting = false;
 		if (session->conn == NULL || !ready_to_abort(session))
@@ -520,7 +511,7 @@ abort_transactions(void)
 			session->xact.aborting = false;
 		}
 	}
-	for (session = rf_session_iterate(true); session; session = rf_session_iterate(false))
+	rf_foreach_session(session)
 	{
 		if (session->xact.aborting)
 			await_abort(session, 0);
@@ -535,7 +526,6 @@ abort_transactions(void)
 static void
 at_subtransaction_end(SubXactEvent event, SubTransactionId mine, SubTransactionId parent, void *arg)
 {
-	RfSession  *session;
 	int			level;
 
 	if (event != SUBXACT_EVENT_PRE_COMMIT_SUB && event != SUBXACT_EVENT_ABORT_SUB)
@@ -548,7 +538,7 @@ at_subtransaction_end(SubXactEvent event, SubTransactionId mine, SubTransactionI
 		abort_savepoints(level);
 	else
 		release_savepoints(level);
-	for (session = rf_session_iterate(true); session; session = rf_session_iterate(false))
+	rf_foreach_session(session)
 	{
 		if (session->conn)
 			rf_stream_end_level(session, level, event == SUBXACT_EVENT_PRE_COMMIT_SUB);
@@ -563,9 +553,8 @@ static void
 release_savepoints(int level)
 {
 	char	   *sql = psprintf("RELEASE SAVEPOINT s%d", level);
-	RfSession  *session;
 
-	for (session = rf_session_iterate(true); session; session = rf_session_iterate(false))
+	rf_foreach_session(session)
 	{
 		if (session->conn == NULL || session->xact.depth < level)
 			continue;
@@ -577,7 +566,7 @@ release_savepoints(int level)
 		if (!session->options.parallel_commit)
 			rf_commit_await_end(session, sql, level - 1, false);
 	}
-	for (session = rf_session_iterate(true); session; session = rf_session_iterate(false))
+	rf_foreach_session(session)
 	{
 		if (session->conn && session->xact.depth >= level)
 			rf_commit_await_end(session, sql, level - 1, false);
@@ -593,12 +582,11 @@ release_savepoints(int level)
 static void
 abort_savepoints(int level)
 {
-	RfSession  *session;
 	char		sql[128];
 
 	stop_all(level);
 	snprintf(sql, sizeof(sql), "ROLLBACK TO SAVEPOINT s%d; RELEASE SAVEPOINT s%d", level, level);
-	for (session = rf_session_iterate(true); session; session = rf_session_iterate(false))
+	rf_foreach_session(session)
 	{
 		session->xact.aborting = false;
 		if (session->conn == NULL)
@@ -620,7 +608,7 @@ abort_savepoints(int level)
 			session->xact.aborting = false;
 		}
 	}
-	for (session = rf_session_iterate(true); session; session = rf_session_iterate(false))
+	rf_foreach_session(session)
 	{
 		if (session->xact.aborting)
 			await_abort(session, level - 1);

@@ -554,6 +554,16 @@ rf_table_beginscan(Relation rel, Snapshot snapshot)
 #endif
 }
 
+static inline TableScanDesc
+rf_table_beginscan_parallel(Relation rel, ParallelTableScanDesc shared)
+{
+#if PG_VERSION_NUM >= 190000
+	return table_beginscan_parallel(rel, shared, SO_NONE);
+#else
+	return table_beginscan_parallel(rel, shared);
+#endif
+}
+
 /* 19 can set the visibility map's bits then, which is not asked for here. */
 static inline void
 rf_page_prune(Relation rel, Buffer buffer)

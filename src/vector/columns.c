@@ -306,7 +306,7 @@ join_shared(CustomScanState *node, shm_toc * toc, void *shared)
 	ColumnsState *state = (ColumnsState *) node;
 
 	state->scan->ss.ss_currentScanDesc =
-		table_beginscan_parallel(node->ss.ss_currentRelation, shared);
+		rf_table_beginscan_parallel(node->ss.ss_currentRelation, shared);
 	node->ss.ps.plan = state->shown;
 }
 

@@ -185,7 +185,7 @@ $coord->safe_psql('postgres', q{
 	CREATE FUNCTION make(kind int, slots int, size int) RETURNS bytea LANGUAGE sql AS $$
 		SELECT kinds_make(kind, ARRAY[g, g], ARRAY[g, g], slots, size) FROM (SELECT rdma_internal.exchange_greet() g) s $$});
 my %forged = (
-	'another kind of flow' => 'make(4, 4, 65536)',
+	'another kind of flow' => 'make(2, 4, 65536)',
 	'a byte too many' => "make(3, 4, 65536) || '\\x00'",
 	'a byte less' => 'substr(make(3, 4, 65536), 1, 100)',
 	'another magic' => 'set_byte(make(3, 4, 65536), 0, 1)',

@@ -65,6 +65,9 @@ END $$;
 SELECT plan($$SELECT flag, count(*), sum(price * (1 - discount)) FROM sale WHERE day < '2026-07-01' AND id % 2 = 0 GROUP BY flag$$);
 EXPLAIN (COSTS OFF) SELECT count(*), avg(length(flag)) FROM sale WHERE day < '2026-07-01';
 EXPLAIN (COSTS OFF) SELECT sum(price::numeric) FROM sale;
+-- the first page is the executor's, but not below an Agg node, which reads all rows
+SELECT plan('SELECT id FROM sale WHERE price > 90');
+SELECT plan('SELECT count(id) FROM sale WHERE price > 90');
 -- a group for each nine rows; the first row of each is the executor's
 CREATE TABLE many AS SELECT g % 6000 AS k, (g % 100)::numeric(10,2) AS n FROM generate_series(1, 54000) g;
 VACUUM ANALYZE many;
@@ -81,6 +84,8 @@ SELECT count(*), sum(id) FROM (SELECT id FROM sale WHERE price > 90 OFFSET 0) s;
 EXPLAIN (COSTS OFF) SELECT id FROM sale WHERE price > 90;
 EXPLAIN (COSTS OFF) SELECT g, (SELECT count(*) FROM sale WHERE price > 90 OFFSET g * 0) FROM generate_series(1, 3) g;
 SELECT g, (SELECT count(*) FROM sale WHERE price > 90 OFFSET g * 0) FROM generate_series(1, 3) g;
+-- a Gather below LIMIT that begins anew
+SELECT count((SELECT id FROM sale WHERE price > 90 OFFSET g * 0 LIMIT 1)) FROM generate_series(1, 3) g;
 SET rdma_fdw.disable = 'columns';
 SELECT flag, count(*), sum(price) FROM sale WHERE day < '2026-07-01' AND id % 2 = 0 GROUP BY flag ORDER BY flag;
 SELECT count(*), sum(s.price) FROM sale s JOIN sale t USING (id) WHERE s.day < '2026-07-01' AND t.price > 50;

@@ -28,11 +28,11 @@ typedef struct RfPageScan
 	Relation	rel;
 	Snapshot	snapshot;
 	BlockNumber blocks;
-	HeapScanDesc parallel;		/* core's, which divides the pages; or NULL: */
-	BlockNumber first;			/* where it begins, */
-	BlockNumber next;			/* goes on, */
-	BlockNumber left;			/* and how many blocks there are */
-	BlockNumber read;			/* pages, since it began */
+	HeapScanDesc parallel;		/* core's scan, which gives out the blocks; NULL: not parallel */
+	BlockNumber first;			/* not parallel: the block where the scan begins, */
+	BlockNumber next;			/* the next block, */
+	BlockNumber left;			/* and the number of blocks not read yet */
+	BlockNumber read;			/* number of blocks read since the scan began */
 	bool		keep_step;		/* with other scans of the table */
 	BufferAccessStrategy strategy;
 	Buffer		buffer;			/* pinned; or invalid */

@@ -37,7 +37,7 @@ typedef struct ColumnsState
 {
 	CustomScanState css;		/* first */
 	SeqScanState *scan;			/* no node of the plan's state any more */
-	Plan	   *shown;			/* its plan as EXPLAIN shows it, from the begin of the scan on */
+	ExecProcNodeMtd gather;		/* how the Gather above runs; NULL: it is another node */
 	RfRowFilter *filter;
 	RfGroups   *groups;			/* NULL: rows go to the node above */
 	Aggref	   *without;		/* an aggregate of that node that has no kernel; or NULL */
@@ -70,6 +70,13 @@ static const CustomExecMethods exec_methods = {
 	.ExplainCustomScan = explain_columns,
 };
 
+static ColumnsState *
+columns_of(PlanState *node)
+{
+	return IsA(node, CustomScanState) && ((CustomScanState *) node)->methods == &exec_methods ?
+		(ColumnsState *) node : NULL;
+}
+
 /* ---------- rows ---------- */
 
 /*
@@ -87,7 +94,6 @@ next_batch(ColumnsState *state)
 		EState	   *estate = state->scan->ss.ps.state;
 		MemoryContext caller = MemoryContextSwitchTo(estate->es_query_cxt);
 
-		state->css.ss.ps.plan = state->shown;
 		state->pages = rf_page_scan_begin(state->scan->ss.ss_currentRelation,
 										  estate->es_snapshot,
 										  state->scan->ss.ss_currentScanDesc);
@@ -303,11 +309,8 @@ restart_shared(CustomScanState *node, ParallelContext *parallel, void *shared)
 static void
 join_shared(CustomScanState *node, shm_toc * toc, void *shared)
 {
-	ColumnsState *state = (ColumnsState *) node;
-
-	state->scan->ss.ss_currentScanDesc =
+	((ColumnsState *) node)->scan->ss.ss_currentScanDesc =
 		rf_table_beginscan_parallel(node->ss.ss_currentRelation, shared);
-	node->ss.ps.plan = state->shown;
 }
 
 /* ---------- EXPLAIN ---------- */
@@ -358,10 +361,7 @@ pays(const SeqScanState *scan)
 	return rf_is_disabled(RF_COLUMN_COSTS) || plan->total_cost >= ENOUGH_ROWS * cpu_tuple_cost;
 }
 
-/*
- * The scan's plan as a CustomScan, for EXPLAIN. Not before the scan begins: a Gather above it hands
- * the plan of the node below to its workers.
- */
+/* The scan's plan as a CustomScan, which EXPLAIN shows. */
 static Plan *
 make_plan(const Scan *scan)
 {
@@ -406,9 +406,7 @@ make_columns(SeqScanState *scan, AggState * agg)
 	state->returned = -1;
 	node = &state->css.ss.ps;
 	NodeSetTag(node, T_CustomScanState);
-	state->shown = make_plan((Scan *) scan->ss.ps.plan);
-	if ((estate->es_top_eflags & EXEC_FLAG_EXPLAIN_ONLY) != 0)
-		node->plan = state->shown;
+	node->plan = make_plan((Scan *) scan->ss.ps.plan);
 	node->qual = NULL;
 	node->ps_ProjInfo = NULL;
 	node->ps_ExprContext = NULL;
@@ -416,6 +414,23 @@ make_columns(SeqScanState *scan, AggState * agg)
 		node->ps_ResultTupleSlot = scan->ss.ss_ScanTupleSlot;
 	ExecSetExecProcNode(node, exec_columns);
 	return node;
+}
+
+/*
+ * A Gather hands the plan of the node below it to its workers, whenever it starts them. They know
+ * the scan's plan, and not the plan that EXPLAIN shows.
+ */
+static TupleTableSlot *
+exec_gather(PlanState *node)
+{
+	ColumnsState *state = (ColumnsState *) outerPlanState(node);
+	Plan	   *shown = state->css.ss.ps.plan;
+	TupleTableSlot *slot;
+
+	state->css.ss.ps.plan = state->scan->ss.ps.plan;
+	slot = state->gather(node);
+	state->css.ss.ps.plan = shown;
+	return slot;
 }
 
 static void visit_below(PlanState *node);
@@ -460,6 +475,16 @@ visit_below(PlanState *node)
 	}
 	visit(&outerPlanState(node), IsA(node, AggState) ? (AggState *) node : NULL);
 	visit(&innerPlanState(node), NULL);
+	if (IsA(node, GatherState) || IsA(node, GatherMergeState))
+	{
+		ColumnsState *columns = columns_of(outerPlanState(node));
+
+		if (columns != NULL)
+		{
+			columns->gather = node->ExecProcNodeReal;
+			ExecSetExecProcNode(node, exec_gather);
+		}
+	}
 }
 
 void
@@ -497,13 +522,6 @@ rf_columns_started(QueryDesc *query, int eflags)
 }
 
 /* ---------- for senders of rows ---------- */
-
-static ColumnsState *
-columns_of(PlanState *node)
-{
-	return IsA(node, CustomScanState) && ((CustomScanState *) node)->methods == &exec_methods ?
-		(ColumnsState *) node : NULL;
-}
 
 SeqScanState *
 rf_columns_scan(PlanState *node)

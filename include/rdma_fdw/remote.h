@@ -33,10 +33,13 @@ typedef struct RfStream RfStream;
  */
 extern UserMapping *rf_user_mapping(Oid userid, Oid serverid);
 
-/* Its OID, or that of the mapping for PUBLIC; InvalidOid: the user has no mapping. */
+/*
+ * Returns the OID of the user's mapping for the server, else the OID of the mapping for PUBLIC;
+ * InvalidOid if the server has neither.
+ */
 extern Oid	rf_mapping_id(Oid userid, Oid serverid);
 
-/* Is it a server of this wrapper, and no server with nodes? */
+/* Returns true for a server of this wrapper without the option `nodes`. */
 extern bool rf_is_node(const ForeignServer *server);
 
 /*
@@ -233,7 +236,10 @@ extern bool rf_session_is_busy(RfSession *session);
  */
 extern void rf_session_settle(RfSession *session);
 
-/* SET CONSTRAINTS ALL: on the nodes that the transaction has used, and on those that it will. */
+/*
+ * Runs SET CONSTRAINTS ALL on each node that the transaction has used, and repeats it on each node
+ * where a part of the transaction begins later.
+ */
 extern void rf_transaction_set_constraints(bool deferred);
 
 /* ---------- statements with parameters (command.c) ---------- */

@@ -1,8 +1,8 @@
 /*
  * lane_load.c - which lane a new flow gets; see lane_load.h.
  *
- * The load of a lane is its processor time, not the number of its flows: streams that stand idle
- * take none.
+ * The load of a lane is its processor time, not the number of its flows: an idle stream needs no
+ * processor time.
  */
 #include "lane_load.h"
 

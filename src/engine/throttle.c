@@ -19,13 +19,13 @@
  *  - A window begins when everything that was posted under the value before has completed. Else the
  *    backlog of "no limit", which may take longer than 8 ms to drain, would be counted for the
  *    candidate after it.
- *  - The limit is one of each queue pair: with one for all together, a peer that does not answer
- *    would keep the credit of all others. So that it reaches a load that has few requests on each
- *    of many queue pairs, there are candidates below the authors' smallest.
+ *  - Each queue pair has the limit for itself. If the lane had one limit, a peer that does not
+ *    answer would hold the credit of all other peers. A load with few requests on each of many
+ *    queue pairs is limited only by 1 or 2, so these are candidates, below the authors' smallest.
  *  - "No limit" is tried first and shows how many requests the load really keeps outstanding. A
- *    candidate changes nothing if no queue pair had more; and one that would leave the device fewer
- *    than RF_CREDIT_FEWEST of all queue pairs could only leave it idle. Both are skipped, and if no
- *    candidate is left there is no update phase at all.
+ *    candidate is skipped if no queue pair had more requests, because it would change nothing; and
+ *    if it left fewer than RF_CREDIT_FEWEST requests of all queue pairs together, because the
+ *    device would stand idle. If all candidates are skipped, there is no update phase.
  *  - A candidate that after a quarter of its window has not half the rate of the best so far is
  *    given up: on a link with high latency the small candidates would cost most of the possible
  *    gain.
@@ -241,7 +241,10 @@ rf_throttle_wait(RfThrottle *throttle)
 			 atomic_load_explicit(&throttle->shown->waits, memory_order_relaxed) + 1);
 }
 
-/* Raises a peak of this phase, and that of all phases in shared memory. */
+/*
+ * Raises *peak, of the current phase, and *shown, of all phases in shared memory, to `outstanding`
+ * if that is more.
+ */
 static void
 raise_peak(uint32_t *peak, _Atomic uint32_t *shown, uint64_t outstanding)
 {

@@ -274,8 +274,9 @@ read_partitions(RfDevice *device, RfError *error)
 }
 
 /*
- * Partitions are chosen by the highest rank: that with the highest number, as the default partition
- * has, and of two keys for one partition that of a full member.
+ * Of the partitions that both ends are in, the partition with the highest rank is used. A higher
+ * number ranks higher; the default partition has the highest number. Of two keys with one number,
+ * the key of a full member ranks higher.
  */
 static int
 partition_rank(uint16_t key)

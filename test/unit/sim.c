@@ -528,8 +528,8 @@ step_in_turn(void)
 }
 
 /*
- * The queue pair with the event that is due first, among equals a random one; NULL: there is none.
- * *best_wr: its request to be executed, or NULL for an acknowledgement.
+ * Returns the queue pair whose next event is due first, a random one if several are due then; NULL
+ * if no queue pair has an event. *best_wr: the request to be executed, NULL for an acknowledgement.
  */
 static RfQp *
 next_event(SimWr **best_wr, uint64_t *best_due)

@@ -61,8 +61,8 @@ test_descriptions(void)
 		  rf_group_desc_size(RF_GROUP_BALANCE, 1, RF_GROUP_MAX_MEMBERS + 1) == 0 &&
 		  rf_group_desc_size(RF_GROUP_BALANCE, RF_GROUP_MAX_MEMBERS, RF_GROUP_MAX_MEMBERS) != 0,
 		  "impossible shapes have no size");
-	check(rf_group_desc_init(desc, &(RfGroupShape) {RF_GROUP_REPARTITION, 3, 4, 4, 65536}, id, nodes,
-							 &error) &&
+	check(rf_group_desc_init(desc, &(RfGroupShape) {RF_GROUP_REPARTITION, 3, 4, 4, 65536}, id,
+							 nodes, &error) &&
 		  rf_group_desc_check(desc, size, &error),
 		  "a description is what its own check wants");
 	check(rf_group_desc_node(desc, RF_FLOW_PRODUCER, 2)->words[0] == 102 &&

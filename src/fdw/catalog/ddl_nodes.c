@@ -819,8 +819,8 @@ lock_there(LockStmt * statement, bool top)
 }
 
 /*
- * SET CONSTRAINTS: deferrable keys are checked on the nodes, those that this server does not have
- * by their names.
+ * SET CONSTRAINTS: the nodes check the deferrable keys. ALL goes to all nodes of the transaction. A
+ * name that is no constraint of this server goes to the nodes of the table that has it there.
  */
 static bool
 set_constraints(ConstraintsSetStmt * statement, bool top)

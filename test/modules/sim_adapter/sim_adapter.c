@@ -102,7 +102,8 @@ poll_cq(struct ibv_cq *cq, int max, struct ibv_wc *out)
 	RfWc		wc[POLL_BATCH];
 	int			count;
 
-	count = rf_provider_sim.cq_poll(((Queue *) cq)->sim_cq, wc, max < POLL_BATCH ? max : POLL_BATCH);
+	count = rf_provider_sim.cq_poll(((Queue *) cq)->sim_cq, wc,
+									max < POLL_BATCH ? max : POLL_BATCH);
 	for (int i = 0; i < count; i++)
 	{
 		Pair	   *pair = wc[i].qp_context;
@@ -292,7 +293,7 @@ ibv_ack_async_event(struct ibv_async_event *event)
 
 /* ---------- memory ---------- */
 
-/* It locks none. */
+/* The simulated adapter locks no memory, so no limit on locked memory counts. */
 int
 getrlimit(__rlimit_resource_t resource, struct rlimit *limit)
 {
